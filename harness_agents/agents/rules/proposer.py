@@ -1,0 +1,110 @@
+"""Edits by rules (the proposer's twin): one composite re-weighting, one hint for a cluster, one sampler edit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness_agents.agents.protocols import Attribution, Proposal, Refusal, Situation
+from harness_agents.agents.rules.reading import dead_tasks, net_factor, next_hint
+from rl_core.edits import (
+    Edit,
+    GuidanceAdd,
+    GuidanceItem,
+    GuidanceRemove,
+    RubricRetire,
+    SamplerEdit,
+    Scope,
+)
+from rl_core.refit import fit_composite
+
+#: Mastered and unreachable tasks keep an eighth of their weight (and the uniform floor below it).
+DOWN = 1 / 8
+DOSE = 0.5
+#: Share of the reference answer that a partial answer shows.
+AMOUNT = 0.6
+
+
+class RulesProposer:
+    """At most one edit for each attribution, in the order of the attributions."""
+
+    def propose(
+        self, situation: Situation, attributions: Sequence[Attribution], *, refused: Sequence[Refusal], limit: int
+    ) -> list[Proposal]:
+        out: list[Proposal] = []
+        gone = {r.edit.key for r in refused}
+        for a in attributions:
+            made = self._edit(situation, a, refused)
+            if made is None or made.edit.key in gone:
+                continue
+            gone.add(made.edit.key)
+            out.append(made)
+            if len(out) == limit:
+                break
+        return out
+
+    def _edit(self, s: Situation, a: Attribution, refused: Sequence[Refusal]) -> Proposal | None:
+        if a.interface == "rubric":
+            return self._rubric(s, a)
+        if a.interface == "sampler":
+            return self._sampler(s, a, refused)
+        return self._guidance(s, a, refused)
+
+    def _rubric(self, s: Situation, a: Attribution) -> Proposal | None:
+        if a.kind in ("criterion_dead", "criterion_double"):
+            return Proposal(edit=RubricRetire(scope=a.scope, family=a.families[0]), attribution=a, reason=a.reason,
+                            prediction=0.0)
+        if not s.has_reference:
+            return None
+        catalogue = s.catalogue if s.may_write_criteria else ()
+        fit = fit_composite(s.entries, s.state, s.tasks, s.scorer, catalogue, scope=a.scope)
+        if fit is None:
+            return None
+        return Proposal(edit=fit.edit, attribution=a, prediction=fit.predicted,
+                        reason=f"weights that follow the reference on {len(s.entries)} evidence groups ({a.where})")
+
+    def _guidance(self, s: Situation, a: Attribution, refused: Sequence[Refusal]) -> Proposal | None:
+        if a.kind == "hint_unneeded":
+            return Proposal(edit=GuidanceRemove(item_id=a.where), attribution=a, reason=a.reason, prediction=0.0)
+        kind = next_hint(s, a.scope.tasks, refused)
+        if kind is None:
+            return None
+        domains = list(dict.fromkeys(s.tasks[i].domain for i in a.scope.tasks))
+        name = domains[0] if len(domains) == 1 else f"{len(domains)}-domains"
+        item = GuidanceItem(
+            id=f"{kind}-{name}-u{s.update}"[:80], kind=kind, scope=a.scope, dose=DOSE,
+            amount=AMOUNT if kind == "partial_answer" else 1.0,
+        )
+        return Proposal(edit=GuidanceAdd(item=item), attribution=a,
+                        reason=f"show {kind.replace('_', ' ')} in {DOSE:.0%} of each group of {len(a.scope.tasks)} tasks")
+
+    def _sampler(self, s: Situation, a: Attribution, refused: Sequence[Refusal]) -> Proposal | None:
+        mastered = set(dead_tasks(s, "dead_high"))
+        chosen = set(a.scope.tasks)
+        down = tuple(sorted(chosen & mastered))
+        hard = tuple(sorted(chosen - mastered))
+        back = tuple(
+            i for i, t in s.report.tasks.items()
+            if t.last == "live" and i in s.tasks and net_factor(s.state, s.tasks[i]) <= DOWN
+        )
+        first = [(down, DOWN), (hard, DOWN), (back, 1 / DOWN)]
+        narrower = [(down, DOWN)]  # once the whole edit came back, only what is surely mastered
+        for parts in (first, narrower):
+            rules = tuple((Scope(tasks=ids), factor) for ids, factor in parts if ids)
+            edit: Edit | None = SamplerEdit(rules=rules) if rules else None
+            if edit is not None and all(r.edit.key != edit.key for r in refused):
+                return Proposal(edit=edit, attribution=a, prediction=self._predict(s, chosen), reason=a.reason)
+        return None
+
+    def _predict(self, s: Situation, chosen: set[str]) -> float | None:
+        """Mean lift of evidence groups of the other tasks minus that of these tasks."""
+        from rl_core.lift import lift
+
+        inside: list[float] = []
+        outside: list[float] = []
+        for e in s.entries:
+            value = lift(e.group.rewards, e.values)
+            if value is not None:
+                (inside if e.group.task_id in chosen else outside).append(value)
+        if len(outside) < 8:
+            return None
+        return sum(outside) / len(outside) - (sum(inside) / len(inside) if inside else 0.0)
