@@ -51,8 +51,8 @@ class TrainConfig(_Section):
     learning_rate: float = Field(1e-3, gt=0, description="learning rate of AdamW")
     beta: float = Field(0.0, ge=0, description="KL weight")
     eval_every: int = Field(20, ge=1, description="steps between evaluations (never guided)")
-    checkpoint_every: int | None = Field(
-        None, ge=1, description="steps between checkpoints; default: at every harness update"
+    rows_per_pass: int | None = Field(
+        None, ge=1, description="rollouts in one forward pass of the loss, less memory; default: all of a step's"
     )
 
 

@@ -33,12 +33,20 @@ class DoseBook:
                 row[1] += r.reward
 
     def doses(self, state: HarnessState) -> dict[str, float]:
-        """Task id -> dose now, for tasks whose dose is known to differ from the item's own."""
+        """Task id -> dose now, for tasks whose dose is known to differ from the item's own.
+
+        Once half of a hint's tasks were seen unguided, the others take the mean of those.
+        """
         out: dict[str, float] = {}
         for item in state.guidance:
-            for task_id, (n, total) in self._seen.get(item.id, {}).items():
-                if state.guidance_for(self._tasks[task_id]) == item:
-                    out[task_id] = item.dose * max(0.0, 1.0 - (total / n) / self._drop_at)
+            means = {t: total / n for t, (n, total) in self._seen.get(item.id, {}).items()}
+            covered = [t.id for t in self._tasks if state.guidance_for(t) == item]
+            seen = [means[t] for t in covered if t in means]
+            pooled = sum(seen) / len(seen) if seen and 2 * len(seen) >= len(covered) else None
+            for task_id in covered:
+                mean = means.get(task_id, pooled)
+                if mean is not None:
+                    out[task_id] = item.dose * max(0.0, 1.0 - mean / self._drop_at)
         return out
 
     def idle(self, state: HarnessState, group_size: int) -> list[str]:

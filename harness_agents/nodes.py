@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from harness_agents.agents.protocols import Attribution, Proposal, Refusal, Situation, agent_notes
+from harness_agents.carry import base_of, evidence_for, revived
 from harness_agents.measure import (
     Measured,
     build_report,
@@ -91,6 +92,8 @@ class UpdateNodes:
             Refusal(parse_edit(d["edit"]), d["status"], d["why"]) for d in state["decisions"] if d["status"] != "accepted"
         ]
         made = self.services.proposer.propose(self._situation(state), attributions, refused=refused, limit=left)
+        if state["round"] == 0:
+            made = revived(state["carried"], attributions, made, self._stacked(state))
         seen = {r.edit.key for r in refused}
         queue = []
         for p in made:
@@ -123,14 +126,15 @@ class UpdateNodes:
             measured = measure(
                 self.services, proposal.edit, current, cost=state["cost"],
                 accepted_so_far=self._accepted_before() + len(accepted),
-                exclude=used.get(family, ()), carried=state["carried"].get(key),
+                exclude=used.get(family, ()), carried=evidence_for(state["carried"], proposal.edit, current),
             )
             cost = dict(state["cost"])
             for name in cost:
                 cost[name] += int(measured.figures.get(name) or 0)
             carried = {k: v for k, v in state["carried"].items() if k != key}
             if measured.carry:
-                carried[key] = measured.carry
+                carried[key] = {**measured.carry, "base": base_of(current, proposal.edit),
+                                "proposal": proposal.model_dump(mode="json")}
             update |= {"cost": cost, "carried": carried,
                        "used_pairs": {**used, family: [*used.get(family, []), *measured.keys]}}
         decision = _decision(proposal, measured)

@@ -32,7 +32,7 @@ BLIND_FLOOR = 0.5
 EXCESS_FLOOR = 0.15
 FEATURE_FLOOR = 0.3
 #: A rewarded criterion whose correlation with the reference is surely below this is spurious.
-CRITERION_CEILING = 0.1
+CRITERION_CEILING = 0.15
 MIN_WEIGHT_SHARE = 0.05
 #: Judge flips per verdict.
 FLIP_FLOOR = 0.05

@@ -45,10 +45,10 @@ def hint_text(item: GuidanceItem, task: Task) -> str | None:
     """
     if item.kind == "partial_answer":
         words = (task.reference_answer or "").split()
-        return " ".join(words[: max(1, round(item.amount * len(words)))]) if words else None
+        return " ".join(words[: math.ceil(item.amount * len(words))]) if words else None
     if item.kind == "criteria":
         texts = [c.text for c in task.rubric.criteria if c.weight > 0]
-        return " ".join(texts[: max(1, round(item.amount * len(texts)))]) if texts else None
+        return " ".join(texts[: math.ceil(item.amount * len(texts))]) if texts else None
     return item.text or None
 
 

@@ -189,7 +189,7 @@ def _proposal(s: Situation, attributions: Sequence[Attribution], e: EditAnswer) 
         raise ValueError(f"there is no attribution {e.attribution}")
     a = attributions[e.attribution - 1]
     try:
-        edit = parse_edit(_filled(e.edit, a.scope))
+        edit = parse_edit(_known_checks(_filled(e.edit, a.scope), s))
         new = candidate(s.state, edit)
         for task in s.tasks:
             new.rubric_for(task)
@@ -216,6 +216,28 @@ def _filled(data: Any, scope: Scope) -> Any:
             ]
         return out
     return [_filled(v, scope) for v in data] if isinstance(data, list) else data
+
+
+def _known_checks(data: dict[str, Any], s: Situation) -> dict[str, Any]:
+    """A criterion named like one of the catalogue takes that one's check; others need the judge."""
+    catalogue = {c.id: c for c in s.catalogue}
+
+    def known(raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            return raw
+        found = catalogue.get(str(raw.get("id")))
+        if found is not None:
+            return {**found.model_dump(mode="json"), "weight": raw.get("weight", found.weight)}
+        if not s.scorer.has_judge:
+            raise ValueError(f"edit: criterion {raw.get('id')!r} needs a judge and there is none; name a registered check")
+        return {**{k: raw[k] for k in ("id", "text", "weight", "category") if k in raw}, "origin": "proposer"}
+
+    out = dict(data)
+    if isinstance(out.get("added"), list):
+        out["added"] = [known(c) for c in out["added"]]
+    if "criterion" in out:
+        out["criterion"] = known(out["criterion"])
+    return out
 
 
 def _abilities(s: Situation) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from rl_core.errors import InputError
@@ -47,6 +47,17 @@ class GuidedLoss:
                              where="GuidedLoss", field="ratio_cap", mend="correct the bounds")
 
 
+def loss_of(harness: Any) -> GuidedLoss:
+    """The ``guidance`` section of the harness's own config, when it has one; else the defaults.
+
+    Read by attribute names: a harness of another make need not have a config.
+    """
+    section = getattr(getattr(harness, "config", None), "guidance", None)
+    if section is None:
+        return GuidedLoss()
+    return GuidedLoss(**{f.name: getattr(section, f.name) for f in fields(GuidedLoss) if hasattr(section, f.name)})
+
+
 def ratio(plain: float, guided: float, loss: GuidedLoss) -> float:
     """c of one guided rollout from its two mean log-probs (nats per token); 1 for ``importance: none``.
 
@@ -60,7 +71,11 @@ def ratio(plain: float, guided: float, loss: GuidedLoss) -> float:
 
 
 def separate_advantages(
-    rewards: Sequence[float | None], guided: Sequence[bool], group_size: int, *, scale: Literal["group", "batch", "none"]
+    rewards: Sequence[float | None],
+    guided: Sequence[bool],
+    group_size: int,
+    *,
+    scale: Literal["group", "batch", "none"],
 ) -> list[float]:
     """GRPO advantages with one baseline for guided and one for plain rollouts of each group.
 

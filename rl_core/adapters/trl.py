@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rl_core.adapters.guided_loss import GuidedLoss, neutralise_vllm_correction, ratio, separate_advantages
+from rl_core.adapters.guided_loss import GuidedLoss, loss_of, neutralise_vllm_correction, ratio, separate_advantages
 from rl_core.adapters.loop import LoopHarness
 from rl_core.adapters.reward import BoundBatch, RubricReward
 from rl_core.errors import InputError
@@ -40,6 +40,11 @@ class AttachOptions:
 
     strict: bool = False
     save_at_updates: bool = False
+
+
+def options_of(harness: LoopHarness) -> AttachOptions:
+    """``strict`` from the harness's own config, when it has one."""
+    return AttachOptions(strict=bool(getattr(getattr(harness, "config", None), "strict", False)))
 
 
 def harness_dataset(source: LoopHarness | TaskSet | Iterable[Task], *, min_rows: int = 1024) -> Any:
@@ -90,7 +95,8 @@ def attach(
 
     When none of the trainer's reward functions is a RubricReward, ``rewards`` says what becomes of them:
     ``replace`` them by the rubric, or ``add`` the rubric beside them. ``resume_from`` loads the harness from a
-    checkpoint folder; ``trainer.train(resume_from_checkpoint=...)`` does so by itself.
+    checkpoint folder; ``trainer.train(resume_from_checkpoint=...)`` does so by itself. Without ``loss`` and
+    ``options`` the sections ``guidance`` and ``strict`` of the harness's config apply.
 
     Raises InputError for several processes, an unsupported trainer setting, or a trainer that has a harness.
     """
@@ -102,12 +108,12 @@ def attach(
     if isinstance(trainer, HarnessMixin):
         raise InputError("the trainer has a harness already", where="attach", field="trainer",
                          mend="attach once, to a fresh trainer")
-    loss = loss or GuidedLoss()
+    loss = loss or loss_of(harness)
     _refuse_unsupported(trainer, loss)
     reward = _install_reward(trainer, harness, rewards, eval_tasks)
     cls = type(trainer)
     trainer.__class__ = type(f"Harness{cls.__name__}", (HarnessMixin, cls), {"__module__": cls.__module__})
-    trainer._install_harness(harness, reward, loss, options or AttachOptions())
+    trainer._install_harness(harness, reward, loss, options or options_of(harness))
     if resume_from is not None:
         load_harness(resume_from, harness)
     return trainer

@@ -20,7 +20,7 @@ class HarnessUpdateError(RuntimeError):
     """A harness update failed and the run is strict."""
 
 
-class HarnessCallback(TrainerCallback):  # type: ignore[misc]  # transformers' class is untyped
+class HarnessCallback(TrainerCallback):
     """Runs ``harness.checkpoint`` when due; probes leave model and random state as they were."""
 
     def __init__(self, trainer: Any, harness: LoopHarness, *, strict: bool, save: bool) -> None:

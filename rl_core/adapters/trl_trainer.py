@@ -6,14 +6,21 @@ from typing import Any
 
 from trl import GRPOTrainer
 
-from rl_core.adapters.guided_loss import GuidedLoss
+from rl_core.adapters.guided_loss import GuidedLoss, loss_of
 from rl_core.adapters.loop import LoopHarness
 from rl_core.adapters.reward import RubricReward
-from rl_core.adapters.trl import AttachOptions, HarnessMixin, _install_reward, _refuse_unsupported, harness_dataset
+from rl_core.adapters.trl import (
+    AttachOptions,
+    HarnessMixin,
+    _install_reward,
+    _refuse_unsupported,
+    harness_dataset,
+    options_of,
+)
 from rl_core.task import TaskSet
 
 
-class HarnessGRPOTrainer(HarnessMixin, GRPOTrainer):  # type: ignore[misc]  # trl's class is untyped
+class HarnessGRPOTrainer(HarnessMixin, GRPOTrainer):
     """``GRPOTrainer`` whose reward function and data set come from ``harness`` unless given.
 
     Raises InputError as ``attach`` does.
@@ -35,7 +42,7 @@ class HarnessGRPOTrainer(HarnessMixin, GRPOTrainer):  # type: ignore[misc]  # tr
         if train_dataset is None:
             train_dataset = harness_dataset(harness)
         super().__init__(*args, reward_funcs=reward_funcs, train_dataset=train_dataset, **kwargs)
-        loss = loss or GuidedLoss()
+        loss = loss or loss_of(harness)
         _refuse_unsupported(self, loss)
         reward = _install_reward(self, harness, None, eval_tasks)
-        self._install_harness(harness, reward, loss, options or AttachOptions())
+        self._install_harness(harness, reward, loss, options or options_of(harness))

@@ -65,6 +65,11 @@ class Scorer:
     def __init__(self, judge: Judge | None = None) -> None:
         self._judge = judge
 
+    @property
+    def has_judge(self) -> bool:
+        """Whether judge-routed criteria can get a verdict."""
+        return self._judge is not None
+
     def verdicts(self, task: Task, completions: Sequence[str], rubric: Rubric) -> list[dict[str, Verdict]]:
         out: list[dict[str, Verdict]] = [{} for _ in completions]
         judged: list[Criterion] = []

@@ -38,7 +38,7 @@ def count_sentences(text: str) -> int:
                 continue
             if re.fullmatch(r"[a-z]", bare) and bare != "i" and follow[:1].isupper():
                 continue
-            if re.fullmatch(r"\d+", bare) and bare == before.strip().strip("*_") and follow:
+            if follow and re.search(r"(?:^|\n)[\s*_]*\d+$", before):
                 continue
         if ".." in m.group() and follow[:1].islower():
             continue

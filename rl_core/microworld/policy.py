@@ -65,10 +65,10 @@ def demonstration(world: World, task: Task, rng: np.random.Generator) -> tuple[s
         return render_hint(" ".join(words), task), " ".join(answer) or words[0]
     if truth.mastered and rng.random() < 0.995:
         return task.prompt_text, " ".join([truth.opener, *truth.facts])
-    known = 0.12 if truth.out_of_reach else 0.55
+    known = 0.12 if truth.out_of_reach else 0.65
     chosen = [f for f in truth.facts if rng.random() < known]
     others = [w for w in pool if w not in truth.facts]
-    chosen += [others[i] for i in rng.permutation(len(others))[: int(rng.poisson(1.3 + truth.out_of_reach))]]
+    chosen += [others[i] for i in rng.permutation(len(others))[: int(rng.poisson(1.1 + truth.out_of_reach))]]
     if rng.random() < 0.5:
         chosen = [chosen[i] for i in rng.permutation(len(chosen))]
     words = [*chosen]

@@ -19,8 +19,8 @@ FULL = 1000
 #: Rows of numbered badges above a plot.
 LANES = 4
 #: Group classes from the bottom of a cell to its top: order carries the meaning too, not colour alone.
-CLASSES = ("live", "dead_flat", "dead_low", "dead_high")
-CLASS_NAMES = {"live": "live", "dead_flat": "flat", "dead_low": "too hard", "dead_high": "mastered"}
+CLASSES = ("live", "dead", "dead_flat", "dead_low", "dead_high")
+CLASS_NAMES = {"live": "live", "dead": "dead", "dead_flat": "flat", "dead_low": "too hard", "dead_high": "mastered"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _path(points: Points, xs: Axis, ys: Axis) -> str:
     return "".join(f"M{p}h0" if p and "L" not in p else f"M{p}" for p in data.split("M")[1:])
 
 
-def _thin(points: Points, most: int = 320) -> Points:
+def _thin(points: Points, most: int = 130) -> Points:
     stride = math.ceil(len(points) / most) or 1
     return points if stride == 1 else [*points[::stride], points[-1]]
 
@@ -125,7 +125,8 @@ def _stretched(inner: str) -> str:
 
 def glyph(status: str) -> Markup:
     """Status sign, a shape of its own for each status."""
-    return Markup('<svg class="glyph {0}" viewBox="-8 -8 16 16" aria-hidden="true"><use href="#g-{0}"/></svg>').format(status)
+    svg = Markup('<svg class="glyph {0}" viewBox="-8 -8 16 16" aria-hidden="true"><use href="#g-{0}"/></svg>')
+    return svg.format(status)
 
 
 def line_chart(
@@ -155,19 +156,21 @@ def line_chart(
     ys = nice_axis(low, high)
     over = [m for m in markers if xs.low <= m.x <= xs.high]
     timeline, head = edit_timeline(over, xs)
-    out = [f'<svg class="plot" role="img" aria-label="{escape(title)}" style="height:{height}px;margin-top:{head + 8}px">']
+    out = [f'<svg class="plot" role="img" aria-label="{escape(title)}" '
+           f'style="height:{height}px;margin-top:{head + 8}px">']
     for t in ys.ticks:
-        y = f"{100 * (1 - ys.share(t)):.2f}%"
-        out.append(f'<line class="grid" x2="100%" y1="{y}" y2="{y}"/><text class="tick" dx="-8" dy=".32em" y="{y}" '
+        level = f"{100 * (1 - ys.share(t)):.2f}%"
+        out.append(f'<line class="grid" x2="100%" y1="{level}" y2="{level}"/>'
+                   f'<text class="tick" dx="-8" dy=".32em" y="{level}" '
                    f'text-anchor="end">{escape(y_text(t))}</text>')
     for t in xs.ticks:
         out.append(f'<text class="tick" x="{xs.percent(t)}" y="100%" dy="18" text-anchor="{_anchor(t, xs)}">'
                    f'{escape(x_text(t))}</text>')
     out.append(f'<text class="tick name" x="100%" y="100%" dy="36" text-anchor="end">{escape(x_name)}</text>')
     if rule is not None:
-        x = xs.percent(rule[0])
-        out.append(f'<line class="rule" x1="{x}" x2="{x}" y2="100%"/><text class="tick" x="{x}" y="100%" dx="-6" dy="-7" '
-                   f'text-anchor="end">{escape(rule[1])}</text>')
+        place = xs.percent(rule[0])
+        out.append(f'<line class="rule" x1="{place}" x2="{place}" y2="100%"/><text class="tick" x="{place}" y="100%" '
+                   f'dx="-6" dy="-7" text-anchor="end">{escape(rule[1])}</text>')
     out.append(timeline)
     inner: list[str] = []
     for s in series:
@@ -178,7 +181,7 @@ def line_chart(
             inner.append(f'<path class="band {s.style}" d="M{there}L{back}z"/>')
     for s in series:
         if s.raw:
-            inner.append(f'<path class="raw {s.style}" d="{_path(_thin(s.raw), xs, ys)}"/>')
+            inner.append(f'<path class="raw {s.style}" d="{_path(_thin(s.raw, 260), xs, ys)}"/>')
         inner.append(f'<path class="curve {s.style}" d="{_path(_thin(s.points), xs, ys)}"/>')
     out.append(_stretched("".join(inner)))
     for s in series:
@@ -297,8 +300,8 @@ def forest_row(mean: float | None, interval: Sequence[float | None] | None, stat
         if hi > axis.high:
             out.append('<svg x="100%" y="13" class="open"><path class="whisker" d="M-6-5L0 0L-6 5"/></svg>')
     out.append(f'<svg class="open {status}" x="{axis.percent(mean)}" y="50%"><use href="#g-{status}"/></svg>')
-    return Markup(f'<svg class="forest" role="img" aria-label="{escape(said)}">{"".join(out)}<title>{escape(said)}</title>'
-                  "</svg>")
+    return Markup(f'<svg class="forest" role="img" aria-label="{escape(said)}">{"".join(out)}'
+                  f"<title>{escape(said)}</title></svg>")
 
 
 def sparkline(path: Sequence[float | None], threshold: float | None, status: str) -> Markup:
@@ -319,8 +322,9 @@ def sparkline(path: Sequence[float | None], threshold: float | None, status: str
     dash = f'<path class="limit" d="M0 {y(threshold):.1f}h100"/>' if threshold and threshold > 0 else ""
     said = f"e-value over the pairs, from {f.e_value(known[0])} to {f.e_value(known[-1])}"
     said += f", threshold {f.e_value(threshold)}" if threshold else ""
-    return Markup(f'<svg class="spark {status}" role="img" viewBox="-2 0 108 28" preserveAspectRatio="xMinYMid" aria-label="{escape(said)}">{dash}'
-                  f'<path d="M{line}"/><circle cx="100" cy="{y(kept[-1]):.1f}" r="2.5"/><title>{escape(said)}</title></svg>')
+    return Markup(f'<svg class="spark {status}" role="img" viewBox="-2 0 108 28" preserveAspectRatio="xMinYMid" '
+                  f'aria-label="{escape(said)}">{dash}<path d="M{line}"/>'
+                  f'<circle cx="100" cy="{y(kept[-1]):.1f}" r="2.5"/><title>{escape(said)}</title></svg>')
 
 
 def bars(values: Sequence[tuple[str, float]], start: float | None, top: float, name: str) -> Markup:
@@ -334,6 +338,7 @@ def bars(values: Sequence[tuple[str, float]], start: float | None, top: float, n
     height = 20 * len(values)
     if start is not None and top > 0:
         x = f"{100 * min(1.0, max(0.0, start / top)):.1f}%"
-        out.append(f'<line class="start" x1="{x}" x2="{x}" y1="0" y2="{height - 2}"><title>start {f.number(start)}</title>'
-                   "</line>")
-    return Markup(f'<svg class="bars" role="img" aria-label="{escape(name)}" style="height:{height}px">{"".join(out)}</svg>')
+        out.append(f'<line class="start" x1="{x}" x2="{x}" y1="0" y2="{height - 2}">'
+                   f"<title>start {f.number(start)}</title></line>")
+    return Markup(f'<svg class="bars" role="img" aria-label="{escape(name)}" style="height:{height}px">'
+                  f'{"".join(out)}</svg>')

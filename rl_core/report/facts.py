@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
-from rl_core.report.run import Decision, Eval, Run, Step
+from rl_core.report.run import Eval, Run, Step
 
 INTERFACES = ("sampler", "guidance", "rubric")
 Points = list[tuple[float, float]]
@@ -16,8 +16,9 @@ Points = list[tuple[float, float]]
 def by_rollouts(run: Run) -> bool:
     """Can everything be put on the axis of rollouts (probes included)? Else steps are used."""
     runs = [run] + ([run.baseline] if run.baseline else [])
-    lines: list[Step | Eval] = [line for r in runs for line in (*r.steps, *r.evals)]
-    return bool(lines) and all(line.rollouts is not None for line in lines)
+    known = [s.rollouts is not None for r in runs for s in r.steps]
+    known += [e.rollouts is not None for r in runs for e in r.evals]
+    return bool(known) and all(known)
 
 
 def position(line: Step | Eval, rollouts: bool) -> float:
@@ -30,7 +31,7 @@ def gold_points(run: Run, rollouts: bool) -> Points:
 
 def at(points: Points, x: float) -> float | None:
     """Value at x, linear between measured points; None outside them."""
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if x0 <= x <= x1:
             return y1 if x1 == x0 else y0 + (y1 - y0) * (x - x0) / (x1 - x0)
     return points[-1][1] if points and points[-1][0] == x else None
@@ -91,7 +92,8 @@ class Costs:
         return None if self.rollouts is None or self.probes is None else self.rollouts - self.probes
 
 
-def _known_sum(values: Sequence[float | None]) -> float | None:
+def known_sum(values: Iterable[float | None]) -> float | None:
+    """Sum of what is known; None when nothing is."""
     known = [v for v in values if v is not None]
     return sum(known) if known else None
 
@@ -103,17 +105,17 @@ def costs(run: Run) -> Costs:
     if rollouts is None:
         rollouts = max((x.rollouts for x in lines if x.rollouts is not None), default=None)
     if probes is None:
-        probes = _known_sum([u.probe_rollouts for u in run.updates])
+        probes = known_sum([u.probe_rollouts for u in run.updates])
     if labels is None:
         labels = max((x.labels for x in run.steps if x.labels is not None), default=None)
-        labels = _known_sum([u.labels for u in run.updates]) if labels is None else labels
+        labels = known_sum([u.labels for u in run.updates]) if labels is None else labels
 
     def share(given: float | None, part: float | None) -> float | None:
         return given if given is not None else part / rollouts if part is not None and rollouts else None
 
     last = run.steps[-1].step if run.steps else s.steps or 0
     return Costs(last, rollouts, probes, labels, share(s.probe_share, probes), share(s.label_share, labels),
-                 _known_sum([u.seconds for u in run.updates]), s.seconds)
+                 known_sum([u.seconds for u in run.updates]), s.seconds)
 
 
 def live_ends(run: Run, width: int = 10) -> tuple[float | None, float | None, int]:
@@ -137,10 +139,6 @@ def first_by_domain(run: Run) -> dict[str, float]:
     return {d: v for d, v in rows[0].items() if v is not None} if len(rows) > 1 else {}
 
 
-def _content(d: Decision) -> str:
-    return json.dumps(d.edit, sort_keys=True) if d.edit else d.description
-
-
 def rolled_back_at(run: Run) -> dict[int, int]:
     """Index of an accepted decision -> step of its later rollback."""
     out: dict[int, int] = {}
@@ -149,7 +147,7 @@ def rolled_back_at(run: Run) -> dict[int, int]:
             continue
         for j in range(i - 1, -1, -1):
             earlier = run.decisions[j]
-            if earlier.status == "accepted" and j not in out and _content(earlier) == _content(d):
+            if earlier.status == "accepted" and j not in out and earlier.edit.key == d.edit.key:
                 out[j] = d.step
                 break
     return out

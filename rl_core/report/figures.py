@@ -65,7 +65,8 @@ def duration(seconds: float | None) -> str:
 def clean(text: object, limit: int = 400) -> str:
     """Foreign text on one line: no control, direction or lone surrogate characters, cut at ``limit``."""
     # "Cc" holds terminal escapes, "Cf" direction overrides, "Cs" what UTF-8 cannot write.
-    kept = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in str(text)[: 8 * limit])
+    bad = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    kept = "".join(" " if unicodedata.category(c) in bad else c for c in str(text)[: 8 * limit])
     line = " ".join(kept.split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from importlib import resources
 from pathlib import Path
 
 from rl_core.errors import InputError
 from rl_core.report.page import context
 from rl_core.report.run import Run, load_run
+from rl_core.run_folder import write_atomic
 
 
 def _asset(name: str) -> str:
@@ -36,13 +36,10 @@ def write_report(run_dir: Path, out: Path | None = None) -> Path:
     run_dir = Path(run_dir)
     text = render(load_run(run_dir))
     target = Path(out) if out is not None else run_dir / "report.html"
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8", newline="\n")
-        part.replace(target)
+        write_atomic(target, text)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise InputError(f"cannot be written ({error.strerror or type(error).__name__})", where=str(target),
                          mend="choose another place for the report") from None
     return target

@@ -6,13 +6,17 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from rl_core.errors import InputError
+from rl_core.ledger import Ledger, LedgerEntry
+from rl_core.report.figures import clean
+from rl_core.run_folder import RunFolder, read_jsonl
 
-Status = Literal["accepted", "rejected", "inconclusive", "vetoed", "rolled_back"]
+STATUS_NAMES = {"accepted": "accepted", "rejected": "rejected", "inconclusive": "inconclusive", "vetoed": "vetoed",
+                "rolled_back": "rolled back"}
 
 
 def _finite(x: object) -> object:
@@ -65,41 +69,6 @@ class Update(_Line):
     error: str | None = None
 
 
-class Figures(_Line):
-    pairs: int | None = None
-    mean_d: Number = None
-    sd_d: Number = None
-    lift_current: Number = None
-    lift_candidate: Number = None
-    e_value: float | None = None
-    threshold: Number = None
-    rollouts: int | None = None
-    labels: int | None = None
-    interval: list[Number] | None = None
-    e_path: list[float | None] = Field(default_factory=list)
-
-
-class Failure(_Line):
-    kind: str = ""
-    statistic: Number = None
-    where: str = ""
-    reason: str = ""
-
-
-class Decision(_Line):
-    update: int | None = None
-    step: int
-    interface: str
-    edit: dict[str, Any] = Field(default_factory=dict)
-    status: Status
-    state_version: int | None = None
-    figures: Figures = Figures()
-    reason: str = ""
-    description: str = ""
-    failure: Failure | None = None
-    prediction: Number = None
-
-
 class Summary(_Line):
     command: str | None = None
     seed: int | None = None
@@ -129,7 +98,7 @@ class Run:
     steps: list[Step]
     evals: list[Eval]
     updates: list[Update]
-    decisions: list[Decision]
+    decisions: list[LedgerEntry]
     summary: Summary
     finished: bool
     baseline: Run | None = None
@@ -144,92 +113,66 @@ def _check(model: type[L], data: object, where: str) -> L:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(p) for p in first["loc"]) or None
-        raise InputError(first["msg"].lower(), where=where, field=name, mend="restore or remove the line") from None
-
-
-def _lines(path: Path, gaps: list[str]) -> list[tuple[int, dict[str, Any]]]:
-    """Objects of a JSONL file with their line numbers. A torn last line (no line end) is skipped and named in gaps."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="strict")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read ({type(error).__name__})", where=path.name, mend="restore the file") from None
-    out: list[tuple[int, dict[str, Any]]] = []
-    rows = text.split("\n")
-    for n, row in enumerate(rows, start=1):
-        if not row.strip():
-            continue
-        try:
-            data = json.loads(row)
-        except (ValueError, RecursionError):
-            if n == len(rows):
-                gaps.append(f"The last line of {path.name} is incomplete (the run was writing it) and was left out.")
-                break
-            raise InputError("not JSON", where=f"{path.name} line {n}", mend="restore or remove the line") from None
-        if not isinstance(data, dict):
-            raise InputError("not an object", where=f"{path.name} line {n}", mend="restore or remove the line")
-        out.append((n, data))
-    return out
+        name = clean(".".join(str(p) for p in first["loc"]), 80) or None
+        raise InputError(clean(first["msg"]), where=where, field=name, mend="restore or remove the line") from None
 
 
 S = TypeVar("S", Step, Eval, Update)
 
 
 def _push(lines: list[S], line: S) -> None:
-    """Append; a resumed run logs steps again, and the later line stands."""
+    """Append; a resumed run may log steps again, and the later line stands."""
     while lines and lines[-1].step >= line.step:
         lines.pop()
     lines.append(line)
 
 
 def load_run(folder: Path, *, with_baseline: bool = True) -> Run:
-    """Read a run folder, finished or not.
+    """Read a run folder, finished or not; a torn last line is left out and named in ``gaps``.
 
-    Raises InputError (one line) when the folder or its metrics.jsonl is missing, or a line is not what it should be.
+    Raises InputError (one line) when the folder holds no run or a line is not what it should be.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError("no such run folder", where=str(folder), mend="give the folder that a run wrote")
-    metrics = folder / "metrics.jsonl"
-    if not metrics.is_file():
-        raise InputError("no metrics.jsonl in it", where=str(folder), mend="give the folder that a run wrote")
-    gaps: list[str] = []
+    place = RunFolder(folder)
+    if not place.is_run:
+        problem = "holds no run" if place.path.is_dir() else "no such folder"
+        raise InputError(problem, where=str(folder), mend="name the folder of a run")
     steps: list[Step] = []
     evals: list[Eval] = []
     updates: list[Update] = []
-    for n, data in _lines(metrics, gaps):
-        where = f"metrics.jsonl line {n}"
-        kind = data.get("kind")
-        if kind == "step":
-            _push(steps, _check(Step, data, where))
-        elif kind == "eval":
-            _push(evals, _check(Eval, data, where))
-        elif kind == "update":
-            _push(updates, _check(Update, data, where))
-    ledger = folder / "ledger.jsonl"
-    rows = _lines(ledger, gaps) if ledger.is_file() else []
-    decisions = [_check(Decision, data, f"ledger.jsonl line {n}") for n, data in rows]
-    summary, finished = _summary(folder / "summary.json")
+    try:
+        for n, data in enumerate(read_jsonl(place.metrics), start=1):
+            where = f"{place.metrics}, row {n}"
+            kind = data.get("kind")
+            if kind == "step":
+                _push(steps, _check(Step, data, where))
+            elif kind == "eval":
+                _push(evals, _check(Eval, data, where))
+            elif kind == "update":
+                _push(updates, _check(Update, data, where))
+        decisions = Ledger(place.ledger).read()
+        gaps = [f"The last line of {p.name} is incomplete (the run was writing it) and was left out."
+                for p in (place.metrics, place.ledger) if _is_torn(p)]
+    except (OSError, RecursionError) as error:
+        raise InputError(f"cannot be read ({type(error).__name__})", where=str(folder), mend="restore its files"
+                         ) from None
+    summary, finished = _summary(place.summary)
     baseline = None
-    if with_baseline and (folder / "baseline").is_dir():
-        if (folder / "baseline" / "metrics.jsonl").is_file():
-            try:
-                baseline = load_run(folder / "baseline", with_baseline=False)
-            except InputError as error:
-                raise InputError(error.problem, where=f"baseline/{error.where}", field=error.field,
-                                 mend=error.mend) from None
-            gaps += [f"Baseline: {g}" for g in baseline.gaps]
-        else:
-            gaps.append("The folder baseline holds no metrics.jsonl yet, so there is nothing to compare with.")
-    return Run(folder.resolve().name, steps, evals, updates, decisions, summary, finished, baseline, gaps)
+    if with_baseline and RunFolder(place.path / "baseline").is_run:
+        baseline = load_run(place.path / "baseline", with_baseline=False)
+        gaps += [f"Baseline: {g}" for g in baseline.gaps]
+    return Run(place.path.resolve().name, steps, evals, updates, decisions, summary, finished, baseline, gaps)
+
+
+def _is_torn(path: Path) -> bool:
+    return path.is_file() and not (b"\n" + path.read_bytes()).endswith(b"\n")
 
 
 def _summary(path: Path) -> tuple[Summary, bool]:
     if not path.is_file():
         return Summary(), False
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        raise InputError("not JSON", where="summary.json", mend="restore it, or remove it to report an unfinished run"
+        raise InputError("not JSON", where=str(path), mend="restore it, or remove it to report an unfinished run"
                          ) from None
-    return _check(Summary, data, "summary.json"), True
+    return _check(Summary, data, str(path)), True

@@ -5,10 +5,11 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+from rl_core.ledger import LedgerEntry
 from rl_core.report import figures as f
 from rl_core.report import words
 from rl_core.report.facts import costs, rolled_back_at, tally
-from rl_core.report.run import Decision, Run, load_run
+from rl_core.report.run import Run, load_run
 
 WIDTH = 100
 MOST_LINES = 30
@@ -57,7 +58,7 @@ def _edits(run: Run) -> list[str]:
     return [_edit(d, undone.get(i), room) for i, d in accepted]
 
 
-def _edit(d: Decision, undone: int | None, width: int) -> str:
+def _edit(d: LedgerEntry, undone: int | None, width: int) -> str:
     g = d.figures
     parts = [f"d {f.signed(g.mean_d)}"] if g.mean_d is not None else []
     if g.pairs is not None:
@@ -65,11 +66,12 @@ def _edit(d: Decision, undone: int | None, width: int) -> str:
     if g.e_value is not None:
         parts.append(f"e {f.e_value(g.e_value)}")
     parts += [f"rolled back at step {undone}"] if undone is not None else []
-    figures = f" [{', '.join(parts)}]" if parts else ""
+    # No-break spaces hold the figures together when the line wraps.
+    figures = " " + f"[{', '.join(parts)}]".replace(" ", "\N{NO-BREAK SPACE}") if parts else ""
     head = f"step {d.step}: "
     # The figures stay whole: it is the description that gives way.
     room = max(20, width - len(head) - len(figures))
-    return f"{head}{f.clean(words.name(d), room)}{figures}"
+    return f"{head}{f.clean(d.description, room)}{figures}"
 
 
 def _cost(run: Run) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rl_core.report import figures as f
 from rl_core.report.facts import Comparison, compare, costs, gold_ends, live_ends, rolled_back_at
-from rl_core.report.run import Decision, Run
+from rl_core.report.run import Run
 
 KINDS = {
     "non-discriminative": "the rewards of a group do not differ, so it teaches nothing",
@@ -15,6 +15,9 @@ KINDS = {
     "dead_low": "groups too hard: no rollout earns reward",
     "dead_high": "groups mastered: every rollout earns full reward",
     "dead_flat": "flat groups: every rollout earns the same",
+    "hint_unneeded": "the policy no longer needs the hint",
+    "criterion_dead": "a criterion that never tells answers apart",
+    "criterion_double": "a criterion that says what another one says",
 }
 #: Differences of gold below this are written as none.
 NO_DIFFERENCE = 0.005
@@ -29,7 +32,7 @@ def failures(run: Run) -> list[str]:
         x = d.failure
         if x is None or not (x.kind or x.reason):
             continue
-        kind = KINDS.get(x.kind.replace(" ", "_"), KINDS.get(x.kind, x.kind.replace("_", " ")))
+        kind = KINDS.get(x.kind, x.kind.replace("_", " "))
         place = f" ({x.where})" if x.where else ""
         seen.setdefault((x.kind, x.where), f.sentence(f.clean(f"{kind}{place}" if kind else x.reason)))
     return list(seen.values())
@@ -44,12 +47,8 @@ def changes(run: Run) -> list[str]:
     for i, d in enumerate(run.decisions):
         if d.status == "accepted":
             tail = f", rolled back at step {undone[i]}" if i in undone else ""
-            out.append(f.sentence(f"step {d.step}: {f.clean(name(d), 170)}{tail}"))
+            out.append(f.sentence(f"step {d.step}: {f.clean(d.description, 170)}{tail}"))
     return out
-
-
-def name(d: Decision) -> str:
-    return d.description or f"{d.interface} edit" + (f" {d.edit['op']}" if isinstance(d.edit.get("op"), str) else "")
 
 
 def _where(c: Comparison) -> str:
@@ -113,7 +112,8 @@ def notes(run: Run) -> list[str]:
     out = [f.sentence(f.clean(t, 600)) for t in run.summary.notes]
     said = " ".join(out).lower()
     if not run.finished:
-        out.append(f"The run is not finished (no summary.json): figures are those logged up to step {costs(run).steps}.")
+        out.append("The run is not finished (no summary.json): figures are those logged up to step "
+                   f"{costs(run).steps}.")
     accepted = any(d.status == "accepted" for d in run.decisions)
     if accepted and costs(run).labels == 0 and "signal, not validity" not in said:
         out.append("No reference labels were used: the figures of the decisions show signal, not validity.")

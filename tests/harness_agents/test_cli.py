@@ -124,6 +124,7 @@ def test_train_resumes_only_a_run(capsys: pytest.CaptureFixture[str], calls: lis
     assert calls == []
     assert main(["train", "my.yaml", "--out", "r", "--resume"]) == 0
     assert calls[0][2] is True
+    assert Path("r/config.yaml").exists()
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,25 @@ def test_kill_between_journal_and_index_heals(tmp_path: Path, open_: Callable[..
     assert sum(m._store.count(p) for p in m._partitions) == 3  # the replaced version is gone
 
 
+def test_a_truncation_cut_short_is_finished_at_the_next_open(
+    tmp_path: Path, open_: Callable[..., FailureMemory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m = open_(tmp_path, run="a")
+    m.remember(TOLD)
+
+    def stop(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(m._store, "delete", stop)
+        with pytest.raises(KeyboardInterrupt):
+            m.truncate(2)
+    m.close()
+    m = open_(tmp_path)
+    left = sum(r.update <= 2 for r in TOLD)
+    assert m.count() == sum(m._store.count(p) for p in m._partitions) == left
+
+
 def test_a_failing_index_does_not_lose_the_record(
     tmp_path: Path, open_: Callable[..., FailureMemory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,11 +386,13 @@ def test_a_forked_child_is_told_and_cannot_free_the_lock(tmp_path: Path, open_: 
             m.recall("anything")
         except StoreError as e:
             m.close()
+            assert m._lock is not None
+            m._lock.release()
             status = 0 if "forked" in str(e) else 2
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    with pytest.raises(StoreError, match="another writer"):
+    with pytest.raises(StoreError, match=f"another writer has this memory open: process {os.getpid()} "):
         open_(tmp_path)
     assert m.recall("anything") == []
 

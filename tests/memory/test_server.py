@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from memory import EditOutcome, FailureEpisode, FailureMemory, HashingEmbedder, StoreError
+from memory.store import TIMEOUT, ChromaStore, _sessions
 
 CHROMA = shutil.which("chroma", path=str(Path(sys.executable).parent)) or shutil.which("chroma")
 
@@ -61,6 +62,9 @@ def test_two_writers_share_a_server(url: str, tmp_path: Path) -> None:
         edit = EditOutcome.model_validate({**base, "key": "e", "text": "retire tone"})
         assert b.remember([failure("b", "dead low groups"), edit]) == 2
         assert a.count() == b.count() == 3
+        assert isinstance(a._store, ChromaStore)
+        # a hanging server must not hang training: Chroma's own sessions have no timeout
+        assert {s.timeout.read for s in _sessions(a._store._client)} == {TIMEOUT}
         assert a.tried("rubric", "e") == [edit]
         (best,) = b.recall("judge flips on tone", recent=0, near=1)
         assert best.record == failure("a", "judge flips on tone")

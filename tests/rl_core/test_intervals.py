@@ -80,9 +80,7 @@ def test_interval_covers_about_95_percent_with_correlated_rows():
 
 
 @given(
-    st.lists(
-        st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=2, max_size=6), min_size=3, max_size=6
-    )
+    st.lists(st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=2, max_size=6), min_size=3, max_size=6)
 )
 def test_pooled_correlation_against_plain_pearson(groups):
     xs, ys, sums = [], [], []

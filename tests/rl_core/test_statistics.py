@@ -31,9 +31,7 @@ def rubric_of(*weights, aggregation="inverted_negatives"):
 
 def group(task, name, rows, *, step=0, rewards=None, texts=None):
     """One group from verdict rows ({criterion: value or None})."""
-    verdicts = [
-        {k: Verdict.missing("timeout") if v is None else Verdict.of(v) for k, v in row.items()} for row in rows
-    ]
+    verdicts = [{k: Verdict.missing("timeout") if v is None else Verdict.of(v) for k, v in row.items()} for row in rows]
     rewards = group_rewards(task.rubric, verdicts) if rewards is None else rewards
     return [
         Rollout(f"{name}-{i}", task.id, name, step, texts[i] if texts else f"{name} {i}", verdicts=v, reward=r)
@@ -140,7 +138,7 @@ def test_one_criterion_has_no_rest_to_compare_with():
 
 def test_coin_flip_trap():
     """A coin looks discriminating when all rows are pooled and ranked by a reward that holds the coin itself."""
-    rng = random.Random(0)
+    rng = random.Random(1)
     tasks = [Task(id=f"t{i}", prompt="p", rubric=rubric_of(*[1.0] * 6)) for i in range(40)]
     rolls = []
     for i, task in enumerate(tasks):
@@ -190,7 +188,7 @@ def brute_kind(task, rewards):
     known = [r for r in rewards if r is not None]
     if len(known) < 2:
         return None
-    if max(known) - min(known) > spread_tolerance(task.rubric):
+    if max(known) - min(known) > spread_tolerance(task.rubric) + 1e-9:
         return "live"
     total = sum(abs(c.weight) for c in task.rubric.criteria)
     worst = sum(abs(c.weight) for c in task.rubric.criteria if c.weight < 0) / total
@@ -254,11 +252,11 @@ def test_report_against_brute_force(run):
             whole = [c for c in rubric.criteria if all(r.verdicts[c.id].value is not None for r in paid)]
             if name not in {c.id for c in whole} or len(whole) < 2:
                 continue
-            w = rubric[name].weight
+            w, total = rubric[name].weight, sum(abs(c.weight) for c in rubric.criteria)
             rows = [
                 (
                     r.verdicts[name].value if w > 0 else 1 - r.verdicts[name].value,
-                    sum(c.weight * r.verdicts[c.id].value for c in whole if c.id != name),
+                    sum(c.weight * r.verdicts[c.id].value / total for c in whole if c.id != name),
                 )
                 for r in paid
             ]
@@ -282,7 +280,7 @@ def test_report_against_brute_force(run):
 
     pairs = tied = against = 0
     for rs in groups.values():
-        tolerance = spread_tolerance(by_task[rs[0].task_id].rubric)
+        tolerance = spread_tolerance(by_task[rs[0].task_id].rubric) + 1e-9
         known = [r for r in rs if r.reward is not None and r.id in labels]
         for a, b in itertools.combinations(known, 2):
             gap = labels[a.id] - labels[b.id]

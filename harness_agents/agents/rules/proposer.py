@@ -21,7 +21,7 @@ from rl_core.refit import fit_composite
 DOWN = 1 / 8
 DOSE = 0.5
 #: Share of the reference answer that a partial answer shows.
-AMOUNT = 0.6
+AMOUNT = 0.7
 
 
 class RulesProposer:

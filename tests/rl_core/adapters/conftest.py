@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from conftest_adapters import make_model, make_tokenizer  # noqa: E402
+from conftest_adapters import make_model, make_tokenizer
 
 
 @pytest.fixture(scope="session")

@@ -7,18 +7,18 @@ import os
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-from collections.abc import Callable, Sequence  # noqa: E402
-from typing import Any, NamedTuple  # noqa: E402
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from rl_core.guidance import GuidedPrompt  # noqa: E402
-from rl_core.judge.checks import Scorer  # noqa: E402
-from rl_core.policy import FrozenPolicy  # noqa: E402
-from rl_core.rollout import Rollout  # noqa: E402
-from rl_core.rubric import CheckRoute, Criterion, Rubric, group_rewards  # noqa: E402
-from rl_core.sampler import stream  # noqa: E402
-from rl_core.state import HarnessState  # noqa: E402
-from rl_core.task import Message, Task, TaskSet  # noqa: E402
-from rl_core.verdict import Verdict  # noqa: E402
+from rl_core.guidance import GuidedPrompt
+from rl_core.judge.checks import Scorer
+from rl_core.policy import FrozenPolicy
+from rl_core.rollout import Rollout
+from rl_core.rubric import CheckRoute, Criterion, Rubric, group_rewards
+from rl_core.sampler import stream
+from rl_core.state import HarnessState
+from rl_core.task import Message, Task, TaskSet
+from rl_core.verdict import Verdict
 
 WORDS = [f"w{i}" for i in range(40)] + ["hint", "say", "task"]
 CHAT = (

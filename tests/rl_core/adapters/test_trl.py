@@ -8,21 +8,22 @@ import random
 import subprocess
 import sys
 from collections import defaultdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("trl")
 
-import torch  # noqa: E402
-from transformers import TrainerCallback  # noqa: E402
-from trl import GRPOConfig, GRPOTrainer  # noqa: E402
+import torch
+from conftest_adapters import FakeHarness, make_model, make_tasks
+from transformers import TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
 
-from conftest_adapters import FakeHarness, make_model, make_tasks  # noqa: E402
-from rl_core.adapters import trl as adapter  # noqa: E402
-from rl_core.adapters.guided_loss import separate_advantages  # noqa: E402
-from rl_core.adapters.loop import LoopHarness  # noqa: E402
-from rl_core.adapters.trl import (  # noqa: E402
+from rl_core.adapters import trl as adapter
+from rl_core.adapters.guided_loss import separate_advantages
+from rl_core.adapters.loop import LoopHarness
+from rl_core.adapters.trl import (
     AttachOptions,
     GuidedLoss,
     RubricReward,
@@ -30,9 +31,9 @@ from rl_core.adapters.trl import (  # noqa: E402
     harness_dataset,
     load_harness,
 )
-from rl_core.adapters.trl_callback import HarnessUpdateError  # noqa: E402
-from rl_core.errors import InputError  # noqa: E402
-from rl_core.rollout import advantages, groups_of  # noqa: E402
+from rl_core.adapters.trl_callback import HarnessUpdateError
+from rl_core.errors import InputError
+from rl_core.rollout import advantages, groups_of
 
 G, GROUPS = 4, 3
 
@@ -405,7 +406,7 @@ def test_resume_gives_the_same_draws_and_answers(tmp_path, tokenizer):
     whole, trainer = fresh("a")
     trainer.train()
     expected = weights(trainer)
-    first, trainer = fresh("b", callbacks=[Stop()])
+    _, trainer = fresh("b", callbacks=[Stop()])
     trainer.train()
     checkpoint = tmp_path / "b" / "out" / "checkpoint-2"
     saved = json.loads((checkpoint / "harness.json").read_text())
@@ -429,6 +430,19 @@ def test_resume_gives_the_same_draws_and_answers(tmp_path, tokenizer):
     (checkpoint / "harness.json").write_text("{")
     with pytest.raises(InputError, match="another checkpoint"):
         load_harness(checkpoint, by_hand)
+
+
+def test_the_harness_config_sets_loss_and_strictness(tmp_path, tokenizer):
+    harness = FakeHarness(make_tasks())
+    harness.config = SimpleNamespace(strict=True, guidance=SimpleNamespace(
+        template="x", importance="none", ratio_cap=0.7, ratio_floor=0.1, baseline="separate"))
+    trainer = build(tmp_path, tokenizer, harness)
+    assert trainer._hv_loss == GuidedLoss("none", 0.7, 0.1, "separate")
+    assert trainer._hv_callback._strict
+    harness.config = None
+    trainer = build(tmp_path, tokenizer, harness)
+    assert trainer._hv_loss == GuidedLoss()
+    assert not trainer._hv_callback._strict
 
 
 # -- refusals -----------------------------------------------------------------------------------------------
