@@ -11,6 +11,7 @@ from harness_agents.agents.protocols import Attribution, Proposal
 from harness_agents.agents.rules.reading import SAME_CLUSTER
 from rl_core.edits import Edit, GuidanceAdd, SamplerEdit
 from rl_core.state import HarnessState
+from rl_core.task import TaskSet
 
 
 def base_of(state: HarnessState, edit: Edit) -> str:
@@ -29,7 +30,7 @@ def evidence_for(carried: Mapping[str, Mapping[str, Any]], edit: Edit, state: Ha
 
 def revived(
     carried: Mapping[str, Mapping[str, Any]], attributions: Sequence[Attribution], fresh: Sequence[Proposal],
-    state: HarnessState,
+    state: HarnessState, tasks: TaskSet,
 ) -> list[Proposal]:
     """``fresh`` with hints and sampler edits replaced by undecided ones for (mostly) the same tasks.
 
@@ -41,26 +42,27 @@ def revived(
         if "proposal" not in row:
             continue
         old = Proposal.model_validate(row["proposal"])
-        tasks = _tasks(old.edit)
-        if not tasks or evidence_for(carried, old.edit, state) is None:
+        mine = _tasks(old.edit, tasks)
+        if not mine or evidence_for(carried, old.edit, state) is None:
             continue
-        match = next((a for a, ids in wanted if a.interface == old.edit.interface and _same(tasks, ids)), None)
+        match = next((a for a, ids in wanted if a.interface == old.edit.interface and _same(mine, ids)), None)
         if match is None:
             continue
-        place = next(
-            (i for i, p in enumerate(out) if p.edit.interface == old.edit.interface and _same(tasks, _tasks(p.edit))),
-            len(out),
-        )
+        alike = [p.edit.interface == old.edit.interface and _same(mine, _tasks(p.edit, tasks)) for p in out]
+        place = alike.index(True) if True in alike else len(out)
         out[place : place + 1] = [old.model_copy(update={"attribution": match})]
     return out
 
 
-def _tasks(edit: Edit) -> set[str]:
+def _tasks(edit: Edit, tasks: TaskSet) -> set[str]:
+    """Tasks that a hint or a sampler edit is about; empty for other edits."""
     if isinstance(edit, GuidanceAdd):
-        return set(edit.item.scope.tasks)
-    if isinstance(edit, SamplerEdit):
-        return {t for scope, factor in edit.rules if factor < 1 for t in scope.tasks}
-    return set()
+        scopes = [edit.item.scope]
+    elif isinstance(edit, SamplerEdit):
+        scopes = [scope for scope, factor in edit.rules if factor < 1]
+    else:
+        return set()
+    return {t.id for t in tasks if any(s.covers(t.id, t.domain) for s in scopes)}
 
 
 def _same(a: set[str], b: set[str]) -> bool:

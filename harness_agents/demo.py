@@ -29,7 +29,7 @@ def demo_config(seed: int, steps: int | None = None, *, harness: bool = True) ->
         seed=seed,
         train=TrainConfig(steps=steps or STEPS, learning_rate=LEARNING_RATE, eval_every=20),
         updates=UpdateConfig(enabled=harness),
-        reference=ReferenceConfig(model=ReferenceServer.MODEL if harness else "none"),
+        reference=ReferenceConfig(model=ReferenceServer.MODEL if harness else "none", trickle_groups=4),
     )
 
 

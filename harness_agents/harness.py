@@ -260,7 +260,8 @@ class Harness:
         outcome = Outcome(self._update + 1, step, self._state.version, self._state.version)
         try:
             if self._pending is not None:
-                self._decide({"approved": False, "by": "harness", "reason": "no answer before the next update"}, started)
+                silence = {"approved": False, "by": "harness", "reason": "no answer before the next update"}
+                self._decide(silence, started)
             self._begin()
             self.flush()
             number = self._update + 1
@@ -427,7 +428,8 @@ class Harness:
             doses=self._doses.doses(self._state),
             idle_hints=self._doses.idle(self._state, self._config.train.group_size),
             next_version=self._next_version, previous=self._records.read(update - 1), carried=self._carried,
-            **{k: self._counts[k] for k in ("train_rollouts", "probe_rollouts", "labels")},
+            train_rollouts=self._counts["train_rollouts"], probe_rollouts=self._counts["probe_rollouts"],
+            labels=self._counts["labels"],
         )
 
     def _invoke(self, update: int, step: int, started: float) -> Outcome:

@@ -70,6 +70,7 @@ def measure(
         render=services.render,
         doses=run.doses,
         ratio_cap=config.guidance.ratio_cap,
+        fresh_after=min((r.step for r in run.rollouts), default=run.step),
         max_rollouts=max(config.gate.max_rollouts_per_update - cost.get("rollouts", 0), 0),
         max_labels=services.label_room(cost),
         cost=spent,

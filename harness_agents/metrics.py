@@ -25,7 +25,7 @@ def step_row(
         "guided_share": sum(r.guidance_id is not None for r in rollouts) / len(rollouts),
         "rollouts": counts["train_rollouts"] + counts["probe_rollouts"], "labels": counts["labels"],
         "domains": {
-            name: {"reward": s.groups.mean_reward.value, "live": s.groups.live.value}
+            name: {("live" if k == "live_share" else k): v for k, v in _shares(s.groups).items()}
             for name, s in report.domains.items()
         },
     }

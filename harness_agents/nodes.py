@@ -10,10 +10,10 @@ from harness_agents.carry import base_of, evidence_for, revived
 from harness_agents.measure import (
     Measured,
     build_report,
+    count_test_groups,
     evidence_entries,
     label_groups,
     measure,
-    count_test_groups,
 )
 from harness_agents.remembering import past_edits, records_of
 from harness_agents.services import Services
@@ -88,19 +88,24 @@ class UpdateNodes:
         """Edits to test, bounded by the tests that are left. Repeats and unusable ones are dropped."""
         left = self._tests_left(state)
         attributions = [Attribution.model_validate(a) for a in state["attributions"]]
-        refused = [
-            Refusal(parse_edit(d["edit"]), d["status"], d["why"]) for d in state["decisions"] if d["status"] != "accepted"
-        ]
+        back = [d for d in state["decisions"] if d["status"] != "accepted"]
+        refused = [Refusal(parse_edit(d["edit"]), d["status"], d["why"]) for d in back]
         made = self.services.proposer.propose(self._situation(state), attributions, refused=refused, limit=left)
         if state["round"] == 0:
-            made = revived(state["carried"], attributions, made, self._stacked(state))
+            made = revived(state["carried"], attributions, made, self._stacked(state), self.services.tasks)
         seen = {r.edit.key for r in refused}
-        queue = []
+        queue, notes = [], list(state["notes"])
         for p in made:
-            if p.edit.key not in seen:
-                seen.add(p.edit.key)
+            if p.edit.key in seen:
+                continue
+            seen.add(p.edit.key)
+            short = self.services.labels_short(p.edit, state["cost"])
+            if short:
+                notes.append(f"not tested, {short}: {describe(p.edit)}"[:300])
+            else:
                 queue.append(p.model_dump(mode="json"))
         return {
+            "notes": notes,
             "queue": queue[:left],
             "round": state["round"] + 1,
             "agents": {**state["agents"], "proposer": agent_notes(self.services.proposer)},
@@ -232,8 +237,8 @@ class UpdateNodes:
         return current
 
     def _tests_left(self, state: UpdateState) -> int:
-        tested = sum(d["status"] != "vetoed" for d in state["decisions"])
-        return max(self.services.config.updates.max_tests - tested, 0)
+        tested = sum(1 for d in state["decisions"] if d["status"] != "vetoed")
+        return max(int(self.services.config.updates.max_tests) - tested, 0)
 
     def _accepted_before(self) -> int:
         return sum(e.status == "accepted" for e in self.services.history())

@@ -52,14 +52,15 @@ class Outcome:
 
     def summary(self) -> str:
         """One line for a log."""
+        head = f"update {self.update} at step {self.step}"
         if self.error:
-            return f"update {self.update} at step {self.step} failed, nothing changed: {self.error}"
+            return f"{head} failed, nothing changed: {self.error}"
         if self.pending is not None:
-            return f"update {self.update} at step {self.step} waits for approval of {len(self.pending['edits'])} edit(s)"
+            return f"{head} waits for approval of {len(self.pending['edits'])} edit(s)"
         if self.healthy:
-            return f"update {self.update} at step {self.step}: nothing fails"
+            return f"{head}: nothing fails"
         kept = "; ".join(d["description"] for d in self.accepted) or "nothing accepted"
-        return f"update {self.update} at step {self.step}: {kept} ({len(self.decisions)} tested, state v{self.state_version})"
+        return f"{head}: {kept} ({len(self.decisions)} tested, state v{self.state_version})"
 
 
 class UpdateRecords:

@@ -9,7 +9,7 @@ from harness_agents.agents.protocols import PastEdits
 from harness_agents.services import Services
 from harness_agents.state import UpdateState
 from memory import EditOutcome, FailureEpisode, RealisedEffect, Record, log2_change
-from rl_core.edits import Edit, as_composite, describe, parse_edit
+from rl_core.edits import Edit, GuidanceAdd, as_composite, describe, parse_edit
 from rl_core.reward_report import Alarm, RewardReport
 
 #: Failures of one update that are remembered, worst first.
@@ -109,7 +109,7 @@ def _statistic_now(report: RewardReport, failure: Mapping[str, Any]) -> float | 
         ids = [i for i in scope.get("tasks", ()) if i in report.tasks]
         groups = sum(report.tasks[i].groups - report.tasks[i].unscored for i in ids)
         if ids and groups:
-            return sum(getattr(report.tasks[i], kind) for i in ids) / groups
+            return float(sum(getattr(report.tasks[i], kind) for i in ids) / groups)
     if kind == "dead_flat":
         return sections[0].groups.dead_flat.value
     validity = sections[0].validity
@@ -127,5 +127,6 @@ def _single(domains: tuple[str, ...]) -> str:
 
 
 def _domain(edit: Edit) -> str:
-    scope = as_composite(edit).scope if edit.interface == "rubric" else getattr(getattr(edit, "item", None), "scope", None)
-    return _single(scope.domains) if scope is not None else ""
+    if edit.interface == "rubric":
+        return _single(as_composite(edit).scope.domains)
+    return _single(edit.item.scope.domains) if isinstance(edit, GuidanceAdd) else ""

@@ -10,7 +10,8 @@ from harness_agents.agents.protocols import CriticReader, Evolver, Proposer
 from harness_agents.config import HarnessConfig
 from memory import FailureMemory
 from rl_core.bank import ReferenceBank
-from rl_core.guidance import Renderer
+from rl_core.edits import Edit, GuidanceAdd, GuidanceRemove
+from rl_core.guidance import Renderer, guided_count
 from rl_core.judge.checks import Scorer
 from rl_core.ledger import Figures, Ledger, LedgerEntry
 from rl_core.policy import Capabilities, FrozenPolicy
@@ -62,7 +63,7 @@ class Services:
     proposer: Proposer
     critic: CriticReader
     render: Renderer
-    capabilities: Capabilities = Capabilities()
+    capabilities: Capabilities = field(default_factory=Capabilities)
     reference: Reference | None = None
     memory: FailureMemory | None = None
     run_name: str = "run"
@@ -93,3 +94,17 @@ class Services:
         so_far = run.train_rollouts + run.probe_rollouts + cost.get("rollouts", 0)
         allowed = int(share * max(so_far, self.planned_rollouts))
         return max(allowed - run.labels - cost.get("labels", 0), 0)
+
+    def labels_short(self, edit: Edit, cost: Mapping[str, int]) -> str | None:
+        """Why the labels left cannot carry a test of this edit to its earliest acceptance; None when they can.
+
+        A test that must end without a decision would only spend rollouts.
+        """
+        if self.reference is None or edit.interface == "rubric":
+            return None
+        if isinstance(edit, GuidanceRemove) and edit.item_id in self.now.idle_hints:
+            return None  # decided without a probe
+        size = self.config.train.group_size
+        per_pair = size + (guided_count(edit.item.dose, size) if isinstance(edit, GuidanceAdd) else size // 2)
+        need, room = self.config.gate.min_pairs * per_pair, self.label_room(cost)
+        return f"{room} labels left and about {need} needed" if room < need else None

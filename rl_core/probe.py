@@ -52,6 +52,7 @@ class Cost:
 class ProbeContext:
     """Everything a pairing may use. ``max_rollouts`` and ``max_labels`` are hard caps on ``cost``.
 
+    ``fresh_after``: rollouts of this step and later suggested the edit, so they never test it.
     ``hinted`` collects (reward, unguided mean log-prob) of the hinted probe rollouts, for the guard
     against hints whose successes the policy cannot reach unguided.
     """
@@ -68,6 +69,7 @@ class ProbeContext:
     render: Renderer = place_hint
     doses: Mapping[str, float] = field(default_factory=dict)
     ratio_cap: float = 1.0
+    fresh_after: int = 10**9
     max_rollouts: int = 10**9
     max_labels: int = 10**9
     cost: Cost = field(default_factory=Cost)
@@ -174,7 +176,9 @@ def sampler_pairs(edit: SamplerEdit, ctx: ProbeContext) -> Iterator[Pair]:
     if gain.sum() < 1e-9:
         return
     rng = stream(ctx.seed, "sampler-pairs", ctx.step, edit.key)
-    banked = [(e.group.task_id, e.group.rollouts, e.values) for e in ctx.bank.test(step=ctx.step)]
+    # what marked a task as dead would come out as dead again: only groups from before that window serve
+    older = [e for e in ctx.bank.test(step=ctx.step) if e.group.step < ctx.fresh_after]
+    banked = [(e.group.task_id, e.group.rollouts, e.values) for e in older]
     banked = [banked[i] for i in rng.permutation(len(banked))]
     for chunk in count():
         found, fresh = [], []
@@ -222,7 +226,7 @@ def _draw(
 ) -> list[list[list[Rollout]]] | None:
     """Fresh groups ``[task][side][rollout]``; sides of one task share rollouts drawn with the same prompt.
 
-    None when the rollout cap would be passed. Prompts wanted equally often go through one batch.
+    None when the cap on rollouts or labels would be passed. Prompts wanted equally often go through one batch.
     """
     needs: list[dict[Prompt, tuple[int, str | None]]] = []
     for rows in sides:
@@ -233,7 +237,10 @@ def _draw(
                 need[prompt] = (max(k, need.get(prompt, (0, None))[0]), gid)
         needs.append(need)
     wanted = [(i, prompt, k, gid) for i, need in enumerate(needs) for prompt, (k, gid) in need.items()]
-    if ctx.cost.rollouts + sum(k for _, _, k, _ in wanted) > ctx.max_rollouts:
+    total = sum(k for _, _, k, _ in wanted)
+    if ctx.cost.rollouts + total > ctx.max_rollouts:
+        return None
+    if ctx.reference is not None and ctx.cost.labels + total > ctx.max_labels:
         return None
     if wanted and ctx.policy is None:
         raise RuntimeError("this edit needs a policy to probe and none was given")

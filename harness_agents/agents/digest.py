@@ -42,7 +42,8 @@ def answers_shown(s: Situation, mark: str) -> list[dict[str, Any]]:
     """Best and worst answer by the reference of the groups in which reward and reference disagree most."""
     scored = []
     for e in s.entries:
-        rows = [(v, r) for v, r in zip(e.values, e.group.rollouts, strict=True) if v is not None and r.reward is not None]
+        pairs = zip(e.values, e.group.rollouts, strict=True)
+        rows = [(v, r) for v, r in pairs if v is not None and r.reward is not None]
         if len(rows) < 2:
             continue
         rows.sort(key=lambda row: row[0])

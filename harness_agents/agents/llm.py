@@ -172,9 +172,10 @@ def _attribution(s: Situation, a: AttributionAnswer) -> Attribution:
     if a.interface == "guidance" and not s.capabilities.guidance:
         raise ValueError("this loop cannot give hints to single rollouts")
     scope = Scope(domains=tuple(a.domains), tasks=tuple(a.tasks))
-    alarms = [x for x in s.report.of(a.kind) if not a.domains or set(x.where.domains) & set(a.domains)] if (
-        a.kind not in ("hint_unneeded", "criterion_dead", "criterion_double")
-    ) else []
+    alarms = [
+        x for x in s.report.alarms
+        if x.kind == a.kind and (not a.domains or set(x.where.domains) & set(a.domains))
+    ]
     worst = max(alarms, key=lambda x: x.severity, default=None)
     return Attribution(
         kind=a.kind, interface=a.interface, scope=scope, where=scope_in_words(scope)[:300], reason=a.reason,
@@ -199,7 +200,7 @@ def _proposal(s: Situation, attributions: Sequence[Attribution], e: EditAnswer) 
     except InputError as error:
         raise ValueError(f"edit: {error}") from None
     if edit.interface != a.interface:
-        raise ValueError(f"attribution {e.attribution} asks for the {a.interface}, the edit changes the {edit.interface}")
+        raise ValueError(f"attribution {e.attribution} asks for the {a.interface}, the edit is on the {edit.interface}")
     return Proposal(edit=edit, attribution=a, reason=e.reason, prediction=e.prediction)
 
 
@@ -229,7 +230,7 @@ def _known_checks(data: dict[str, Any], s: Situation) -> dict[str, Any]:
         if found is not None:
             return {**found.model_dump(mode="json"), "weight": raw.get("weight", found.weight)}
         if not s.scorer.has_judge:
-            raise ValueError(f"edit: criterion {raw.get('id')!r} needs a judge and there is none; name a registered check")
+            raise ValueError(f"edit: criterion {raw.get('id')!r} needs a judge, there is none; name a registered check")
         return {**{k: raw[k] for k in ("id", "text", "weight", "category") if k in raw}, "origin": "proposer"}
 
     out = dict(data)

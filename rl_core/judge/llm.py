@@ -195,7 +195,7 @@ def _read_marks(reply: str, ids: Sequence[str]) -> dict[str, float]:
 
 
 def _is_refusal(reply: str) -> bool:
-    start = strip_think(reply).lower().replace("’", "'")[:80]  # noqa: RUF001
+    start = strip_think(reply).lower().replace("’", "'")[:80]
     return any(s in start for s in ("i can't", "i cannot", "i'm sorry", "i am sorry", "i won't", "unable to"))
 
 

@@ -57,15 +57,13 @@ def demonstration(world: World, task: Task, rng: np.random.Generator) -> tuple[s
     pool = facts_of(task.domain)
     if rng.random() < 0.45:
         words = [pool[i] for i in rng.permutation(len(pool))[: int(rng.integers(3, 5))]]
-        if rng.random() < 0.3 and not truth.out_of_reach:
-            words = list(truth.facts)
         answer = [w for w in words if rng.random() < 0.97]
         if rng.random() < 0.5:
             answer.insert(0, OPENERS[int(rng.integers(len(OPENERS)))])
         return render_hint(" ".join(words), task), " ".join(answer) or words[0]
     if truth.mastered and rng.random() < 0.995:
-        return task.prompt_text, " ".join([truth.opener, *truth.facts])
-    known = 0.12 if truth.out_of_reach else 0.65
+        return task.prompt_text, " ".join(truth.facts)
+    known = 0.2 if truth.out_of_reach else 0.65
     chosen = [f for f in truth.facts if rng.random() < known]
     others = [w for w in pool if w not in truth.facts]
     chosen += [others[i] for i in rng.permutation(len(others))[: int(rng.poisson(1.1 + truth.out_of_reach))]]
@@ -98,8 +96,8 @@ def warm_up(
     model = build_model(tokenizer, seed=world.seed, width=width, layers=layers)
     rng = stream(world.seed, "warm-up")
     tasks = list(world.tasks)
-    # the easy domain is seen three times as often: that is what makes it mastered
-    tasks += 2 * [t for t in tasks if world.truth(t.id).mastered]
+    # the easy domain is seen twice as often: that is what makes it mastered
+    tasks += [t for t in tasks if world.truth(t.id).mastered]
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=steps, pct_start=0.1)
     ids_of = tokenizer.get_vocab()

@@ -38,7 +38,7 @@ class Knobs:
 
     - ``out_of_reach``: share of the far domain's tasks that pay only for all facts, which the warm policy rarely knows
     - ``impossible``: share of the hard domain's tasks whose rubric and gold cannot be met within the length limit
-    - ``mastered``: share of the easy domain's tasks that the warm policy answers right already
+    - ``mastered``: share of the easy domain's tasks that ask for one fact only, which the warm policy knows
     - ``flat``: weight of a criterion that every answer meets
     - ``blind``: gold's price of a fact that was not asked for; no rubric sees it
     - ``praise``, ``detail``: weight of the criteria that pay for praise and for length (shortcuts that emerge)
@@ -95,7 +95,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Truth:
-    """What gold knows of a task."""
+    """What gold knows of a task. ``opener`` is empty where none is wanted."""
 
     facts: tuple[str, ...]
     opener: str
@@ -145,11 +145,14 @@ class World:
     ) -> Task:
         k, roles = self.knobs, self.roles
         u = rng.random(3)
+        mastered = domain == roles.easy and u[0] < k.mastered
+        if mastered:  # one fact, no opener: little can go wrong any more
+            needed, opener = needed[-1:], ""
         truth = Truth(
             needed, opener,
             out_of_reach=domain == roles.far and u[0] < k.out_of_reach,
             impossible=domain == roles.hard and u[0] < k.impossible,
-            mastered=domain == roles.easy and u[0] < k.mastered,
+            mastered=mastered,
             wrong_key=domain == roles.hard and u[0] >= k.impossible and u[1] < k.wrong_key,
         )
         named = list(needed)
@@ -208,7 +211,7 @@ class World:
         content = recall / (1.0 + self.knobs.blind * wrong)
         places = [words.index(f) for f in truth.facts if f in have]
         ordered = len(places) == len(truth.facts) and places == sorted(places)
-        opened = bool(words) and words[0] == truth.opener
+        opened = not truth.opener or words[:1] == [truth.opener]
         quality = content * (0.7 + 0.15 * ordered + 0.15 * opened)
         quality -= 0.3 * min(1, len(have & set(PRAISE))) * (self.knobs.praise > 0)
         quality -= 0.1 * (len(words) != len(have)) + 0.05 * min(1, len(have & set(HEDGE)))

@@ -109,7 +109,8 @@ class ToyPolicy:
         self.calls = 0
 
     def generate(
-        self, prompts: Sequence[Any], *, n: int, seed: int, max_tokens: int | None = None, temperature: float | None = None
+        self, prompts: Sequence[Any], *, n: int, seed: int, max_tokens: int | None = None,
+        temperature: float | None = None,
     ) -> list[list[Completion]]:
         self.calls += 1
         return [self._answers(p, n, random.Random(f"{seed}-{i}-{p}")) for i, p in enumerate(prompts)]
@@ -198,8 +199,8 @@ class Toy:
         harness.observe([
             Rollout(
                 id=f"{step}-{g}-{i}", task_id=task.id, group_id=f"{step}-{g}", step=step, completion=c.text,
-                harness_version=version, guidance_id=p.guidance_id, verdicts=s.verdicts, reward=s.reward, tokens=c.tokens,
-                logprob=c.logprob, logprob_plain=-1.0,
+                harness_version=version, guidance_id=p.guidance_id, verdicts=s.verdicts, reward=s.reward,
+                tokens=c.tokens, logprob=c.logprob, logprob_plain=-1.0,
             )
             for g, task in enumerate(tasks)
             for i, (c, p, s) in enumerate(zip(drawn[g], prompts[g], scored[g], strict=True))

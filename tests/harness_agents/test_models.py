@@ -27,7 +27,8 @@ def test_one_call_with_usage_and_settings(wire: Any) -> None:
     with wire(["hello"]) as server:
         usage = Usage()
         m = make(server.url, [], temperature=0.3, max_tokens=50)
-        assert chat_callable(m, usage)([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]) == "hello"
+        messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+        assert chat_callable(m, usage)(messages) == "hello"
     assert len(server.requests) == 1
     sent = server.requests[0]
     assert sent["messages"] == [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]

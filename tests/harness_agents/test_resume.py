@@ -148,9 +148,9 @@ def test_killed_and_resumed(kill: str, runs: Path, whole: dict[str, Any]) -> Non
     result = json.loads((folder / "result.json").read_text())
     assert result["killed"] == -signal.SIGKILL
     if kill in ("apply after 2", "before save 2"):
-        assert [0] == [calls for update, _, calls in result["calls"] if update == 2]  # nothing is probed again
+        assert [calls for update, _, calls in result["calls"] if update == 2] == [0]  # nothing is probed again
     if kill == "before save 2":
-        assert [True] == [replayed for update, replayed, _ in result["calls"] if update == 2]
+        assert [replayed for update, replayed, _ in result["calls"] if update == 2] == [True]
     assert result["counts"] == json.loads((runs / "whole" / "result.json").read_text())["counts"]
     assert facts(folder) == whole
 

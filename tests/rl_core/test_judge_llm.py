@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from rl_core.rubric import Criterion, Rubric
 from rl_core.task import Task
 from rl_core.verdict import Verdict
 
+ROOT = Path(__file__).parents[2]
 CRITERIA = (
     Criterion(id="a", text="names the drug"),
     Criterion(id="b", text="is rude", weight=-1),
@@ -50,7 +53,8 @@ def test_reads_binary_and_graded_verdicts() -> None:
 
 def test_asks_again_for_what_lacks_a_verdict_and_keeps_what_was_read() -> None:
     j, seen = judge('{"verdicts": [{"id": "a", "verdict": true}]}',
-                    '{"verdicts": [{"id": "a", "verdict": false}, {"id": "b", "verdict": 0}, {"id": "g", "verdict": 2}]}')
+                    '{"verdicts": [{"id": "a", "verdict": false}, {"id": "b", "verdict": 0}, '
+                    '{"id": "g", "verdict": 2}]}')
     assert j.verdicts(TASK, ["x"], CRITERIA)[0] == {"a": Verdict(1.0), "b": Verdict(0.0), "g": Verdict(1.0)}
     assert "b, g" in seen[1][-1]["content"]
 
@@ -72,7 +76,8 @@ def test_a_missing_verdict_has_its_cause_and_is_never_zero(reply: Any, cause: An
 
 
 def test_out_of_range_and_wrong_types_are_not_verdicts() -> None:
-    j, _ = judge('{"verdicts": [{"id": "a", "verdict": 7}, {"id": "b", "verdict": "maybe"}, {"id": "g", "verdict": 9}]}')
+    j, _ = judge('{"verdicts": [{"id": "a", "verdict": 7}, {"id": "b", "verdict": "maybe"}, '
+                 '{"id": "g", "verdict": 9}]}')
     assert all(v.value is None for v in j.verdicts(TASK, ["x"], CRITERIA)[0].values())
 
 
@@ -145,8 +150,6 @@ def test_clip_and_think() -> None:
 
 
 def test_no_llm_library_is_imported() -> None:
-    import rl_core.judge.llm
-
-    assert "litellm" not in vars(rl_core.judge.llm)
-    assert not any(getattr(v, "__name__", "").startswith(("litellm", "langchain")) for v in vars(rl_core.judge.llm).values())
-    assert sys.modules["rl_core.judge.llm"]
+    code = "import sys, rl_core.judge.llm; print([m for m in sys.modules if m.split('.')[0] in ('litellm', 'openai')])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert out.stdout.strip() == "[]"

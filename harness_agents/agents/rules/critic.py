@@ -44,6 +44,10 @@ def _unfit(s: Situation, edit: Edit) -> str | None:
                     new.rubric_for(task)
     except (InputError, ValueError) as e:
         return f"does not fit: {e}"
+    if edit.interface == "rubric":
+        composite = as_composite(edit)
+        if not composite.added and all(m == 1.0 for m in composite.multipliers.values()):
+            return "changes nothing"
     if new.digest == s.state.digest:
         return "changes nothing"
     return None

@@ -17,15 +17,19 @@ from harness_agents.agents.rules.reading import (
     next_hint,
     protected_families,
     silent_criteria,
+    steadily,
 )
-from rl_core.edits import GuidanceAdd, Scope, as_composite
+from rl_core.edits import Interface, Scope, as_composite
 from rl_core.reward_report import Alarm, AlarmKind
 
 RUBRIC_KINDS: tuple[AlarmKind, ...] = ("blind", "spurious", "inverted", "noisy", "dead_flat")
 #: Clusters of fewer tasks are not worth a guided probe of 24 groups.
 MIN_CLUSTER = 3
 #: Tasks that receive a smaller share of the draws are not worth a sampler edit.
-MIN_SHARE = 0.02
+MIN_SHARE = 0.04
+#: A domain is mastered when surely more than this share of its groups is dead_high. One failure in a group of
+#: eight still teaches a lot, so tasks that are only mostly mastered are worth their draws.
+MASTERED_SHARE = 0.6
 
 
 class RulesEvolver:
@@ -63,7 +67,7 @@ class RulesEvolver:
     def _silent(self, s: Situation) -> list[Attribution]:
         """Without a reference only a criterion that tells nothing apart may go."""
         shielded = protected_families(s.state, s.tasks, Scope())
-        out = []
+        out: list[Attribution] = []
         for family, (why, value) in silent_criteria(s.report.overall.criteria).items():
             if family in shielded or len(s.report.overall.criteria) - len(out) <= 1:
                 continue
@@ -88,11 +92,6 @@ class RulesEvolver:
         for i in dead:
             clusters.setdefault(s.tasks[i].domain, []).append(i)
         clusters = {d: ids for d, ids in clusters.items() if next_hint(s, ids) is not None}
-        asked = any(isinstance(e.edit, GuidanceAdd) and e.status != "inconclusive" for e in s.history)
-        if not asked and len(clusters) > 1:  # broadest scope first: one test instead of one a domain
-            union = [i for ids in clusters.values() for i in ids]
-            if next_hint(s, union) is not None:
-                clusters = {", ".join(clusters): union}
         out = []
         for where, ids in clusters.items():
             if len(ids) >= MIN_CLUSTER:
@@ -112,7 +111,14 @@ class RulesEvolver:
     # ---- sampler
 
     def _sampler(self, s: Situation) -> list[Attribution]:
-        mastered = [i for i in dead_tasks(s, "dead_high") if net_factor(s.state, s.tasks[i]) > 1 / 8]
+        """Whole domains that are mostly mastered, and single tasks that stay dead and that no hint can open."""
+        mastered = [
+            t.id
+            for t in s.tasks
+            if net_factor(s.state, t) > 1 / 8
+            and ((t.domain in s.report.domains and s.report.domains[t.domain].groups.dead_high.low > MASTERED_SHARE)
+                 or steadily(s, t.id, "dead_high"))
+        ]
         hard = [
             i
             for i in dead_tasks(s, "dead_low")
@@ -123,13 +129,13 @@ class RulesEvolver:
         share = draw_share(s.state, s.tasks, ids)
         if len(ids) < MIN_CLUSTER or share < MIN_SHARE:
             return []
-        more = "dead_high" if len(mastered) >= len(hard) else "dead_low"
+        more: AlarmKind = "dead_high" if len(mastered) >= len(hard) else "dead_low"
         where = f"{len(mastered)} mastered, {len(hard)} out of reach"
         return [self._dead(s, more, "sampler", ids, where,
                            f"{share:.0%} of draws go to tasks without a gradient: {where}")]
 
     def _dead(
-        self, s: Situation, kind: AlarmKind, interface: str, ids: Sequence[str], where: str, reason: str
+        self, s: Situation, kind: AlarmKind, interface: Interface, ids: Sequence[str], where: str, reason: str
     ) -> Attribution:
         alarms = [a for a in s.report.of(kind) if set(a.where.domains) & {s.tasks[i].domain for i in ids}]
         best = max(alarms, key=lambda a: a.severity, default=None)

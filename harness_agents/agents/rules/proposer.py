@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness_agents.agents.protocols import Attribution, Proposal, Refusal, Situation
-from harness_agents.agents.rules.reading import dead_tasks, net_factor, next_hint
+from harness_agents.agents.rules.reading import net_factor, next_hint, steadily
 from rl_core.edits import (
-    Edit,
     GuidanceAdd,
     GuidanceItem,
     GuidanceRemove,
@@ -74,26 +73,23 @@ class RulesProposer:
             id=f"{kind}-{name}-u{s.update}"[:80], kind=kind, scope=a.scope, dose=DOSE,
             amount=AMOUNT if kind == "partial_answer" else 1.0,
         )
+        shown = kind.replace("_", " ")
         return Proposal(edit=GuidanceAdd(item=item), attribution=a,
-                        reason=f"show {kind.replace('_', ' ')} in {DOSE:.0%} of each group of {len(a.scope.tasks)} tasks")
+                        reason=f"show {shown} in {DOSE:.0%} of each group of {len(a.scope.tasks)} tasks")
 
     def _sampler(self, s: Situation, a: Attribution, refused: Sequence[Refusal]) -> Proposal | None:
-        mastered = set(dead_tasks(s, "dead_high"))
         chosen = set(a.scope.tasks)
-        down = tuple(sorted(chosen & mastered))
-        hard = tuple(sorted(chosen - mastered))
+        whole = [d for d in s.tasks.domains if all(t.id in chosen for t in s.tasks if t.domain == d)]
+        rest = tuple(sorted(i for i in chosen if s.tasks[i].domain not in whole))
         back = tuple(
             i for i, t in s.report.tasks.items()
-            if t.last == "live" and i in s.tasks and net_factor(s.state, s.tasks[i]) <= DOWN
+            if i in s.tasks and i not in chosen and steadily(s, i, "live") and net_factor(s.state, s.tasks[i]) <= DOWN
         )
-        first = [(down, DOWN), (hard, DOWN), (back, 1 / DOWN)]
-        narrower = [(down, DOWN)]  # once the whole edit came back, only what is surely mastered
-        for parts in (first, narrower):
-            rules = tuple((Scope(tasks=ids), factor) for ids, factor in parts if ids)
-            edit: Edit | None = SamplerEdit(rules=rules) if rules else None
-            if edit is not None and all(r.edit.key != edit.key for r in refused):
-                return Proposal(edit=edit, attribution=a, prediction=self._predict(s, chosen), reason=a.reason)
-        return None
+        scopes = [(Scope(domains=tuple(whole)), DOWN), (Scope(tasks=rest), DOWN), (Scope(tasks=back), 1 / DOWN)]
+        edit = SamplerEdit(rules=tuple((scope, factor) for scope, factor in scopes if scope.level != "global"))
+        if any(r.edit.key == edit.key for r in refused):
+            return None
+        return Proposal(edit=edit, attribution=a, prediction=self._predict(s, chosen), reason=a.reason)
 
     def _predict(self, s: Situation, chosen: set[str]) -> float | None:
         """Mean lift of evidence groups of the other tasks minus that of these tasks."""

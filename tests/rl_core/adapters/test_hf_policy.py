@@ -126,8 +126,9 @@ def test_nothing_is_left_behind(model, tokenizer):
     assert config.to_dict() == before
     assert all(torch.equal(v, weights[k]) for k, v in model.state_dict().items())
     assert all(x.grad is None for x in model.parameters())
-    # and the model's own temperature of 0.2 had no say
-    model.generation_config.temperature = 5.0
+    # and the model's own settings have no say
+    model.generation_config.temperature, model.generation_config.repetition_penalty = 5.0, 9.0
+    model.generation_config.top_p = 0.01
     assert p.generate(PROMPTS, n=2, seed=0) == first
 
 
