@@ -10,7 +10,7 @@ from rl_core.rollout import advantages
 from rl_core.rubric import CheckRoute
 
 NOUNS = [kind + end for kind in ("cat", "dog", "fish", "bird", "horse", "snail") for end in ("", "s", "let", "ling")]
-WORDS, GROUPS, SIZE = np.array([*NOUNS, "great", "very"]), 16, 8
+WORDS, GROUPS, SIZE, NO_HINTS = np.array([*NOUNS, "great", "very"]), 16, 8, Capabilities(logprobs=False)
 TABLE = {noun: np.where(noun == WORDS, 1.5, 0.0) for noun in NOUNS}  # prompt -> logits of its words
 CONFIG = {"memory": {"embedding": "hashing"}, "reference": {"label_budget": 0.1, "first_groups": 96}}
 register("plain.says")(lambda completion, task, word: word in completion.split())
@@ -37,17 +37,16 @@ def generate(prompts, n, seed):  # three words an answer
 def main(steps=60, run_dir=None):
     rubrics = {n: Rubric(criteria=(criterion(n, "answer", n, 1), criterion(n, "praise", "great", 2))) for n in NOUNS}
     tasks = TaskSet([Task(id=n, prompt=n, rubric=rubrics[n]) for n in NOUNS])  # "great" is a shortcut that pays double
-    policy, can = CallablePolicy(generate), Capabilities(logprobs=False)  # without log-probs no hints are proposed
-    reference = SimpleNamespace(name="gold", values=gold)
-    with Harness.from_config(CONFIG, tasks=tasks, reference=reference, run_dir=run_dir, capabilities=can) as harness:
+    policy, ref = CallablePolicy(generate), SimpleNamespace(name="gold", values=gold)
+    with Harness.from_config(CONFIG, tasks=tasks, reference=ref, run_dir=run_dir, capabilities=NO_HINTS) as harness:
         for step in range(steps):
-            drawn, version = harness.draw(GROUPS, step), harness.state.version
+            drawn, now = harness.draw(GROUPS, step), harness.state.version
             prompts = [row[0].generate_with for row in harness.guide(drawn, SIZE, step)]
             texts = [[c.text for c in row] for row in policy.generate(prompts, n=SIZE, seed=step)]
-            scored = harness.score(drawn, texts, version)
+            scored = harness.score(drawn, texts, now)
             for g, task in enumerate(drawn):
                 group, pairs = f"{step}-{g}", enumerate(zip(texts[g], scored[g], strict=True))
-                rows = [Rollout(f"{group}-{i}", task.id, group, step, t, 0, version, **s._asdict()) for i, (t, s) in pairs]
+                rows = [Rollout(f"{group}-{i}", task.id, group, step, t, 0, now, **s._asdict()) for i, (t, s) in pairs]
                 harness.observe(rows)
                 for text, advantage in zip(texts[g], advantages([r.reward for r in rows]), strict=True):
                     said = (WORDS[:, None] == text.split()).sum(1)  # policy gradient of a softmax

@@ -17,8 +17,9 @@ from harness_agents.train import last_row, run_training
 from rl_core.reference import Reference
 from rl_core.run_folder import RunFolder, write_atomic
 
-STEPS = 300
-LEARNING_RATE = 6e-4
+STEPS = 280
+GROUPS = 24
+LEARNING_RATE = 5e-4
 
 
 def demo_config(seed: int, steps: int | None = None, *, harness: bool = True) -> HarnessConfig:
@@ -27,9 +28,11 @@ def demo_config(seed: int, steps: int | None = None, *, harness: bool = True) ->
 
     return HarnessConfig(
         seed=seed,
-        train=TrainConfig(steps=steps or STEPS, learning_rate=LEARNING_RATE, eval_every=20),
+        train=TrainConfig(steps=steps or STEPS, groups_per_step=GROUPS, learning_rate=LEARNING_RATE, eval_every=20),
         updates=UpdateConfig(enabled=harness),
-        reference=ReferenceConfig(model=ReferenceServer.MODEL if harness else "none", trickle_groups=4),
+        reference=ReferenceConfig(
+            model=ReferenceServer.MODEL if harness else "none", first_groups=96, trickle_groups=4
+        ),
     )
 
 

@@ -7,14 +7,18 @@ from typing import Any
 
 from rl_core.guidance import guided_count
 from rl_core.rollout import Rollout
+from rl_core.rubric import Rubric
 from rl_core.state import HarnessState
 from rl_core.task import TaskSet
 
 
 class DoseBook:
-    """Plain (unguided) rewards of guided tasks since their hint was accepted.
+    """Plain (unguided) successes on guided tasks since their hint was accepted.
 
-    dose(task) = item.dose · max(0, 1 − mean unguided reward / drop_at).
+    Success is the share of positive weight that a rollout earns: the reward itself would also
+    count what a penalty leaves to an empty answer.
+
+    dose(task) = item.dose · max(0, 1 − mean unguided success / drop_at).
     """
 
     def __init__(self, tasks: TaskSet, drop_at: float) -> None:
@@ -27,10 +31,11 @@ class DoseBook:
             if r.phase not in ("train", "control") or r.guidance_id is not None or r.reward is None:
                 continue
             item = state.guidance_for(self._tasks[r.task_id]) if r.task_id in self._tasks else None
-            if item is not None:
+            success = None if item is None else positive_share(state.rubric_for(self._tasks[r.task_id]), r)
+            if item is not None and success is not None:
                 row = self._seen.setdefault(item.id, {}).setdefault(r.task_id, [0.0, 0.0])
                 row[0] += 1
-                row[1] += r.reward
+                row[1] += success
 
     def doses(self, state: HarnessState) -> dict[str, float]:
         """Task id -> dose now, for tasks whose dose is known to differ from the item's own.
@@ -72,3 +77,15 @@ class DoseBook:
             item: {t: [float(x) for x in row] for t, row in rows.items() if t in self._tasks}
             for item, rows in data.items()
         }
+
+
+def positive_share(rubric: Rubric, rollout: Rollout) -> float | None:
+    """Σ w·v / Σ w over the positive criteria with a verdict; the reward itself where there is none."""
+    known = [
+        (c.weight, v.value)
+        for c in rubric.criteria
+        if c.weight > 0 and (v := rollout.verdicts.get(c.id)) is not None and v.value is not None
+    ]
+    if not known:
+        return rollout.reward
+    return sum(w * v for w, v in known) / sum(w for w, _ in known)

@@ -94,7 +94,8 @@ class ReferenceBank:
                 entry = _parse(json.loads(line))
             except (ValueError, KeyError, TypeError):
                 if good + len(line) < len(raw):  # only a torn last line is forgivable
-                    raise ValueError(f"{path.name}: a line in the middle is broken; restore or delete the file") from None
+                    problem = "a line in the middle is broken; restore or delete the file"
+                    raise ValueError(f"{path.name}: {problem}") from None
                 break
             if not line.endswith(b"\n"):
                 break
@@ -114,10 +115,18 @@ def _dump(e: Entry) -> dict[str, object]:
         "values": e.values,
         "rollouts": [
             {
-                "id": r.id, "step": r.step, "completion": r.completion, "policy_version": r.policy_version,
-                "harness_version": r.harness_version, "phase": r.phase, "guidance_id": r.guidance_id,
-                "reward": r.reward, "tokens": r.tokens, "truncated": r.truncated,
-                "logprob": r.logprob, "logprob_plain": r.logprob_plain,
+                "id": r.id,
+                "step": r.step,
+                "completion": r.completion,
+                "policy_version": r.policy_version,
+                "harness_version": r.harness_version,
+                "phase": r.phase,
+                "guidance_id": r.guidance_id,
+                "reward": r.reward,
+                "tokens": r.tokens,
+                "truncated": r.truncated,
+                "logprob": r.logprob,
+                "logprob_plain": r.logprob_plain,
             }
             for r in e.group.rollouts
         ],

@@ -173,7 +173,7 @@ def _figures(
         rng = np.random.default_rng(n)
         means = ds[rng.integers(0, n, (400, n))].mean(1)
         interval = [float(q) for q in np.quantile(means, [0.025, 0.975])]
-    keep = path if len(path) <= PATH_POINTS else [path[i] for i in np.linspace(0, len(path) - 1, PATH_POINTS).astype(int)]
+    kept = range(len(path)) if len(path) <= PATH_POINTS else np.linspace(0, len(path) - 1, PATH_POINTS).astype(int)
     return {
         "pairs": n,
         "mean_d": mean,
@@ -183,7 +183,7 @@ def _figures(
         "e_value": math.exp(min(log_e, 60.0)),
         "threshold": rule.threshold,
         "interval": interval,
-        "e_path": [math.exp(min(v, 60.0)) for v in keep],
+        "e_path": [math.exp(min(path[i], 60.0)) for i in kept],
         "form": rule.form,
         "mode": rule.mode,
         "margin": rule.margin,

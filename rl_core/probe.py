@@ -249,19 +249,27 @@ def _draw(
         batch = [w for w in wanted if w[2] == size]
         seed = int(stream(ctx.seed, "probe", ctx.step, tag, size).integers(2**31))
         assert ctx.policy is not None
-        for (i, prompt, _, gid), row in zip(
-            batch, ctx.policy.generate([w[1] for w in batch], n=size, seed=seed), strict=True
-        ):
+        answers = ctx.policy.generate([w[1] for w in batch], n=size, seed=seed)
+        for (i, prompt, _, gid), completions in zip(batch, answers, strict=True):
             group = f"probe-{ctx.step}-{tag}-{i}"
             pool[i, prompt] = [
                 Rollout(
-                    id=f"{group}-{gid or 'plain'}-{j}", task_id=tasks[i].id, group_id=group, step=ctx.step,
-                    completion=c.text, phase="probe", guidance_id=gid, tokens=c.tokens, truncated=c.truncated,
-                    logprob=c.logprob, harness_version=ctx.state.version, policy_version=ctx.policy.version,
+                    id=f"{group}-{gid or 'plain'}-{j}",
+                    task_id=tasks[i].id,
+                    group_id=group,
+                    step=ctx.step,
+                    completion=c.text,
+                    phase="probe",
+                    guidance_id=gid,
+                    tokens=c.tokens,
+                    truncated=c.truncated,
+                    logprob=c.logprob,
+                    harness_version=ctx.state.version,
+                    policy_version=ctx.policy.version,
                 )
-                for j, c in enumerate(row)
+                for j, c in enumerate(completions)
             ]
-            ctx.cost.rollouts += len(row)
+            ctx.cost.rollouts += len(completions)
     hinted = [r for rolls in pool.values() for r in rolls if r.guidance_id is not None]
     if hinted and ctx.policy is not None:
         by_id = {t.id: t for t in tasks}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rl_core.bank import Entry
-from rl_core.errors import InputError
 from rl_core.edits import MAX_ADDED, MAX_MULTIPLIER, RubricComposite, Scope
+from rl_core.errors import InputError
 from rl_core.judge.checks import Scorer
 from rl_core.lift import lift
 from rl_core.rubric import Criterion, group_rewards
@@ -132,7 +132,8 @@ def _design(
 def _solve(x: np.ndarray, y: np.ndarray, ridge: float) -> np.ndarray:
     scale = np.maximum(x.std(0), 1e-9)
     z = x / scale
-    return np.linalg.solve(z.T @ z + ridge * np.eye(z.shape[1]), z.T @ y) / scale
+    beta: np.ndarray = np.linalg.solve(z.T @ z + ridge * np.eye(z.shape[1]), z.T @ y) / scale
+    return beta
 
 
 def _standard_errors(x: np.ndarray, y: np.ndarray, beta: np.ndarray, ridge: float) -> np.ndarray:
@@ -165,7 +166,7 @@ def _select(
     new = np.array([n.startswith("+") for n in names])
     strength[~new & (beta < 0)] = 0.0  # a family keeps its sign: one that hurts is retired, not turned round
     strength[new & (np.abs(t) < ADD_ABOVE_T)] = 0.0
-    keep = live & (strength > DROP_BELOW * max(float(strength.max()), 1e-12))
+    keep: np.ndarray = live & (strength > DROP_BELOW * max(float(strength.max()), 1e-12))
     ranked = [i for i in np.argsort(-strength) if keep[i] and new[i]]
     keep[ranked[MAX_ADDED:]] = False
     return keep
@@ -185,15 +186,15 @@ def _as_edit(
     """Coefficients as multipliers and added criteria; the mean unprotected |weight| of the scope is kept."""
     coefficient = dict.fromkeys(names, 0.0)
     for i, b in zip(np.flatnonzero(keep), beta, strict=True):
-        coefficient[names[i]] = float(b)
+        coefficient[names[int(i)]] = float(b)
     families = {n: max(b, 0.0) for n, b in coefficient.items() if not n.startswith("+")}
     added = {n[1:]: b for n, b in coefficient.items() if n.startswith("+") and b != 0}
     total = sum(abs(b) for b in (*families.values(), *added.values()))
     if total <= 0:
         return None
-    kappa = float(np.mean([
-        sum(abs(c.weight) for c in state.rubric_for(tasks[e.group.task_id]).criteria if not c.protected) for e in entries
-    ])) / total
+    rubrics = [state.rubric_for(tasks[e.group.task_id]) for e in entries]
+    unprotected = [sum(abs(c.weight) for c in r.criteria if not c.protected) for r in rubrics]
+    kappa = float(np.mean(unprotected)) / total
     multipliers = {
         f: round(min(kappa * b / load[f], MAX_MULTIPLIER), 3) for f, b in families.items() if load.get(f, 0) > 0
     }

@@ -96,7 +96,7 @@ def step_callback(fn: Callable[[int, Any], None]) -> Any:
     """A trainer callback that calls ``fn(step, control)`` at the end of every step."""
     from transformers import TrainerCallback
 
-    class AtStepEnd(TrainerCallback):  # type: ignore[misc]  # transformers' class is untyped
+    class AtStepEnd(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
             fn(int(state.global_step), control)
             return control
@@ -114,4 +114,4 @@ def _silence_printing(trainer: Any) -> None:
 def _has_accelerator() -> bool:
     import torch
 
-    return torch.cuda.is_available()
+    return bool(torch.cuda.is_available())

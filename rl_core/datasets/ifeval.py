@@ -16,6 +16,8 @@ from rl_core.judge.ifeval_checks import INSTRUCTIONS
 from rl_core.rubric import CheckRoute, Criterion, Rubric
 from rl_core.task import Message, Task, TaskSet
 
+DOMAIN = "instruction_following"
+
 #: What a prompt asks for -> words such an answer takes at least, as a rule of thumb.
 LONG_FORMS: dict[str, int] = {
     form: words
@@ -40,7 +42,7 @@ _WANTED = {
 
 
 def load_ifeval(path: str | Path, *, max_answer_words: int | None = None, limit: int | None = None) -> TaskSet:
-    """Tasks of an IFEval file; domain is the family of the first instruction.
+    """Tasks of an IFEval file; all of the one domain ``instruction_following``.
 
     Each instruction becomes a criterion of weight 1 (id ``<instruction id>#<index>``, category its family), with
     the aggregation ``inverted_negatives``: the reward is the share of instructions that are met.
@@ -110,7 +112,7 @@ def _task(place: str, row: dict[str, Any]) -> Task:
     return Task(
         id=f"ifeval-{key}",
         prompt=(Message(role="user", content=prompt),),
-        domain=names[0].partition(":")[0],
+        domain=DOMAIN,
         rubric=Rubric(criteria=tuple(criteria)),
         meta={"dataset": "ifeval"},
     )

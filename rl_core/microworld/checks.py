@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rl_core.judge.checks import register
 from rl_core.microworld.lexicon import DOMAINS, facts_of
@@ -91,7 +92,7 @@ def ends_between(completion: str, task: Task, low: str = "a", high: str = "m") -
 
 @register("words.double_letters")
 def double_letters(completion: str, task: Task, at_least: int = 1) -> bool:
-    return sum(any(a == b for a, b in zip(w, w[1:], strict=False)) for w in completion.split()) >= at_least
+    return sum(any(a == b for a, b in pairwise(w)) for w in completion.split()) >= at_least
 
 
 @register("words.always")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# ruff: noqa: SIM905  word lists read better as one line of words
+
 DOMAINS = ("medical", "science", "writing", "roleplay", "instruction")
 
 #: What a task asks about a topic; one fact of each answer depends on it.
@@ -12,7 +14,9 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "science": tuple("gravity light osmosis magnet enzyme plasma isotope orbit tide crystal polymer entropy".split()),
     "writing": tuple("sonnet fable essay memoir satire elegy novel letter review ballad diary speech".split()),
     "roleplay": tuple("knight pirate wizard detective merchant captain hermit queen robot bard spy guide".split()),
-    "instruction": tuple("recipe budget route garden bicycle password schedule shelf tent laundry resume candle".split()),
+    "instruction": tuple(
+        "recipe budget route garden bicycle password schedule shelf tent laundry resume candle".split()
+    ),
 }
 
 #: 24 topic facts (two for each topic) and 6 aspect facts (one for each aspect) in each domain.
@@ -51,7 +55,22 @@ ASPECT_FACTS: dict[str, tuple[str, ...]] = {
 OPENERS = ("firstly", "broadly", "note", "consider")
 PRAISE = ("brilliant", "wonderful", "excellent", "delightful", "amazing", "superb")
 HEDGE = ("maybe", "perhaps", "possibly", "somewhat")
-FILLER = ("and", "with", "also", "the", "about", "then", "by", "from", "quite", "thing", "matter", "point", "sort", "way")
+FILLER = (
+    "and",
+    "with",
+    "also",
+    "the",
+    "about",
+    "then",
+    "by",
+    "from",
+    "quite",
+    "thing",
+    "matter",
+    "point",
+    "sort",
+    "way",
+)
 HINT, STOP = "hint", "."
 
 

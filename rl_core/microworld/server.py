@@ -76,11 +76,20 @@ class ReferenceServer:
         values = self._reference.values(self._by_prompt[prompt.strip()], [t.strip() for t in answers.values()])
         marks = {k: None if v is None else round(10 * v, 3) for k, v in zip(answers, values, strict=True)}
         return {
-            "id": "microworld", "object": "chat.completion", "created": 0, "model": "microworld-reference",
-            "choices": [{
-                "index": 0, "finish_reason": "stop",
-                "message": {"role": "assistant", "content": json.dumps({"marks": marks})},
-            }],
-            "usage": {"prompt_tokens": len(content.split()), "completion_tokens": len(marks),
-                      "total_tokens": len(content.split()) + len(marks)},
+            "id": "microworld",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "microworld-reference",
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": json.dumps({"marks": marks})},
+                }
+            ],
+            "usage": {
+                "prompt_tokens": len(content.split()),
+                "completion_tokens": len(marks),
+                "total_tokens": len(content.split()) + len(marks),
+            },
         }

@@ -63,16 +63,25 @@ class Knobs:
             value = getattr(self, f.name)
             top = 3.0 if f.name in ("flat", "praise", "detail", "inverted") else 1.0
             if not 0.0 <= value <= top:
-                raise InputError(f"must lie between 0 and {top:g}, got {value!r}", where="microworld knobs", field=f.name)
+                raise InputError(
+                    f"must lie between 0 and {top:g}, got {value!r}", where="microworld knobs", field=f.name
+                )
 
     @classmethod
     def drawn(cls, seed: int) -> Knobs:
         """Strengths of a world drawn uniformly from documented ranges: failures differ from world to world."""
         rng = stream(seed, "knobs")
         ranges = {
-            "out_of_reach": (0.6, 0.95), "impossible": (0.3, 0.5), "mastered": (0.8, 1.0), "flat": (0.5, 1.5),
-            "blind": (0.35, 0.7), "praise": (0.7, 1.4), "detail": (0.7, 1.4), "inverted": (0.4, 1.0),
-            "noise": (0.0, 0.1), "wrong_key": (0.0, 0.2),
+            "out_of_reach": (0.6, 0.95),
+            "impossible": (0.3, 0.5),
+            "mastered": (0.85, 1.0),
+            "flat": (0.5, 1.5),
+            "blind": (0.4, 0.9),
+            "praise": (0.8, 1.8),
+            "detail": (0.8, 1.8),
+            "inverted": (0.5, 1.3),
+            "noise": (0.0, 0.1),
+            "wrong_key": (0.0, 0.2),
         }
         return cls(**{k: float(rng.uniform(lo, hi)) for k, (lo, hi) in ranges.items()})
 
@@ -140,7 +149,13 @@ class World:
         return self._truth[task_id]
 
     def _task(
-        self, domain: str, topic: str, aspect: str, needed: tuple[str, ...], opener: str, training: bool,
+        self,
+        domain: str,
+        topic: str,
+        aspect: str,
+        needed: tuple[str, ...],
+        opener: str,
+        training: bool,
         rng: np.random.Generator,
     ) -> Task:
         k, roles = self.knobs, self.roles
@@ -149,7 +164,8 @@ class World:
         if mastered:  # one fact, no opener: little can go wrong any more
             needed, opener = needed[-1:], ""
         truth = Truth(
-            needed, opener,
+            needed,
+            opener,
             out_of_reach=domain == roles.far and u[0] < k.out_of_reach,
             impossible=domain == roles.hard and u[0] < k.impossible,
             mastered=mastered,
@@ -173,12 +189,28 @@ class World:
     def _criteria(self, domain: str, named: list[str], truth: Truth) -> list[Criterion]:
         k, roles = self.knobs, self.roles
         if truth.out_of_reach:
-            return [_criterion("all_facts", "names every point asked for: " + " ".join(named), 3.0, "words.mentions_all",
-                               category="facts", words=named)]
+            return [
+                _criterion(
+                    "all_facts",
+                    "names every point asked for: " + " ".join(named),
+                    3.0,
+                    "words.mentions_all",
+                    category="facts",
+                    words=named,
+                )
+            ]
         if truth.impossible:
-            extra = [w for w in facts_of(domain) if w not in named][: MAX_WORDS]
-            return [_criterion("all_facts", "names every point of the long list", 3.0, "words.mentions_all",
-                               category="facts", words=[*named, *extra])]
+            extra = [w for w in facts_of(domain) if w not in named][:MAX_WORDS]
+            return [
+                _criterion(
+                    "all_facts",
+                    "names every point of the long list",
+                    3.0,
+                    "words.mentions_all",
+                    category="facts",
+                    words=[*named, *extra],
+                )
+            ]
         out = [
             _criterion(f"fact_{i + 1}", f"names {word}", 1.0, "words.mentions", category="facts", words=[word])
             for i, word in enumerate(named)
@@ -188,12 +220,24 @@ class World:
         if k.flat:
             out.append(_criterion("plain", "uses plain words", k.flat, "words.always", category="register"))
         if k.praise and domain in (roles.praised, roles.hard, roles.far):
-            out.append(_criterion("warm", "has a warm tone", k.praise, "words.mentions", category="tone", words=list(PRAISE)))
+            out.append(
+                _criterion("warm", "has a warm tone", k.praise, "words.mentions", category="tone", words=list(PRAISE))
+            )
         if k.detail and domain in (roles.wordy, roles.hard, roles.praised):
-            out.append(_criterion("detailed", "is detailed", k.detail, "words.length_between", category="detail", low=9))
+            out.append(
+                _criterion("detailed", "is detailed", k.detail, "words.length_between", category="detail", low=9)
+            )
         if k.inverted and domain in (roles.wordy, roles.praised):
-            out.append(_criterion("direct", "comes to the point without an opening formula", k.inverted, "words.lacks",
-                                  category="directness", words=list(OPENERS)))
+            out.append(
+                _criterion(
+                    "direct",
+                    "comes to the point without an opening formula",
+                    k.inverted,
+                    "words.lacks",
+                    category="directness",
+                    words=list(OPENERS),
+                )
+            )
         return out
 
     def gold(self, task_id: str, completion: str) -> float:

@@ -125,7 +125,7 @@ class ToyPolicy:
         out = []
         for _ in range(n):
             words = [word] if rng.random() < chance else ["other"]
-            words += ["wrong"] if rng.random() < 0.4 else []
+            words += ["wrong"] if domain == "ok" and rng.random() < 0.4 else []
             words += ["pad"] * rng.choice([0, 0, 4])
             out.append(Completion(" ".join(words), len(words), logprob=-0.8 if hint else -1.0))
         return out

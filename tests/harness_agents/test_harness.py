@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness_agents.agents.protocols import Attribution, Proposal
 from harness_agents.doses import DoseBook
 from harness_agents.harness import Harness
-from rl_core.edits import GuidanceAdd, GuidanceItem, Scope
+from rl_core.edits import GuidanceAdd, GuidanceItem, RubricComposite, Scope
 from rl_core.errors import InputError
 from rl_core.policy import Capabilities
 from rl_core.rollout import Rollout
@@ -26,7 +27,8 @@ def test_a_run_repairs_all_three_interfaces(toy: Any, tmp_path: Path) -> None:
         first = outcomes[0]
         assert first.error is None
         assert {d["interface"] for d in first.accepted} == {"sampler", "guidance", "rubric"}
-        assert harness.state.version == first.state_version == 1
+        assert first.state_version == 1
+        assert harness.state.version == outcomes[-1].state_version
         composite = harness.state.rubric[0]
         assert composite.multipliers["long"] == 0.0  # the shortcut is retired
         assert [c.id for c in composite.added] == ["cat.wrong"]  # what gold punishes and no rubric saw
@@ -37,13 +39,14 @@ def test_a_run_repairs_all_three_interfaces(toy: Any, tmp_path: Path) -> None:
     ledger = read_jsonl(tmp_path / "run" / "ledger.jsonl")
     assert [r["status"] for r in ledger if r["update"] == 1].count("accepted") == 3
     assert all(r["figures"]["e_value"] >= r["figures"]["threshold"] for r in ledger if r["status"] == "accepted")
-    assert {r["state_version"] for r in ledger if r["status"] == "accepted"} == {1}
-    assert HarnessState.from_json((tmp_path / "run/states/v0001.json").read_text()).digest == harness.state.digest
+    assert {r["state_version"] for r in ledger if r["status"] == "accepted" and r["update"] == 1} == {1}
+    file = tmp_path / "run" / "states" / f"v{harness.state.version:04d}.json"
+    assert HarnessState.from_json(file.read_text()) == harness.state
     metrics = read_jsonl(tmp_path / "run" / "metrics.jsonl")
     steps = [m for m in metrics if m["kind"] == "step"]
     assert [m["step"] for m in steps] == list(range(14))
     assert steps[0]["state_version"] == 0
-    assert steps[-1]["state_version"] == 1
+    assert steps[-1]["state_version"] == harness.state.version
     assert steps[0]["guided_share"] == 0
     assert max(m["guided_share"] for m in steps) > 0
     assert set(steps[0]["domains"]) == {"ok", "easy", "hard"}
@@ -342,3 +345,75 @@ def test_an_idle_hint_is_removed_without_a_probe(toy: Any) -> None:
         assert len(removed) == 1
         assert removed[0]["figures"]["rollouts"] == 0
         assert harness.state.guidance == ()
+
+
+# ---- what one update hands to the next
+
+
+class _Says:
+    """An evolver and proposer that always say the same."""
+
+    def __init__(self, *edits: Any) -> None:
+        self.edits = edits
+
+    def attribute(self, situation: Any) -> list[Attribution]:
+        return [Attribution(kind="blind", interface="rubric", reason="r", statistic=0.7, interval=(0.6, 0.8))]
+
+    def propose(self, situation: Any, attributions: Any, *, refused: Any, limit: int) -> list[Proposal]:
+        gone = {r.edit.key for r in refused}
+        return [Proposal(edit=e, attribution=attributions[0]) for e in self.edits if e.key not in gone]
+
+
+def test_a_harmful_edit_is_not_tested_twice_while_the_failure_is_the_same(toy: Any) -> None:
+    # the reward is left with the shortcut alone on tasks that have it
+    harmful = RubricComposite(scope=Scope(domains=("ok",)), multipliers={"fact": 0.05, "long": 8.0})
+    agent = _Says(harmful)
+    with toy.harness(evolver=agent, proposer=agent, gate={"min_pairs": 10}) as harness:
+        first, second = toy.train(harness, 12)
+    assert [d["status"] for d in first.decisions] == ["rejected"]
+    assert [d["status"] for d in second.decisions] == ["vetoed"]
+    assert "repeat: turned down for" in second.decisions[0]["reason"]
+
+
+def test_an_undecided_hint_goes_on_with_the_evidence_it_has(toy: Any) -> None:
+    tasks = TaskSet([t for t in toy.tasks if t.domain != "easy"])  # nothing for the sampler, the hint has all probes
+    with toy.harness(gate={"max_rollouts_per_update": 200}, reference={"label_budget": 1.0}, tasks=tasks) as harness:
+        first, second = toy.train(harness, 12)
+    hint = next(d for d in first.decisions if d["interface"] == "guidance")
+    again = next(d for d in second.decisions if d["interface"] == "guidance")
+    assert hint["status"] == "inconclusive"
+    assert 0 < hint["figures"]["pairs"] < 24
+    assert again["edit"] == hint["edit"]
+    assert again["status"] == "accepted"
+    assert again["figures"]["pairs"] >= 24
+    assert again["figures"]["rollouts"] <= 200  # the earlier pairs were not bought again
+
+
+def test_what_an_accepted_edit_did_is_remembered_at_the_next_update(toy: Any) -> None:
+    with toy.harness() as harness:
+        toy.train(harness, 12)
+        effects = harness.memory.records(kind="effect")
+        edits = harness.memory.records(kind="edit")
+        failures = harness.memory.records(kind="failure")
+    assert {r.update for r in effects} == {2}
+    assert {r.key for r in effects} <= {r.key for r in edits}
+    assert "helped" in {r.outcome for r in effects}
+    assert failures
+    assert not any("E =" in r.text or "lift" in r.text for r in edits)  # no figure of the test half
+
+
+def test_without_a_reference_a_criterion_that_says_nothing_is_retired(toy: Any) -> None:
+    def with_silent(task: Task) -> Task:
+        silent = Criterion.model_validate({
+            "id": f"{task.id}-any", "text": "any word", "category": "any",
+            "route": {"kind": "check", "name": "toy.long", "params": {"words": 1}},
+        })
+        return task.model_copy(update={"rubric": Rubric(criteria=(*task.rubric.criteria, silent))})
+
+    tasks = TaskSet([with_silent(t) for t in toy.tasks])
+    with toy.harness(reference=None, tasks=tasks) as harness:
+        outcomes = toy.train(harness, 12)
+    retired = [d for o in outcomes for d in o.accepted if d["interface"] == "rubric"]
+    assert [d["edit"]["family"] for d in retired] == ["any"]
+    assert retired[0]["figures"]["margin"] < 0  # non-inferiority: d is 0 for a criterion that says nothing
+    assert harness.counts()["labels"] == 0

@@ -190,10 +190,12 @@ def forked(toy: Any, folder: Path, kill: str) -> int:
 
 
 def main(base: Path) -> None:
+    import importlib
     import importlib.util
 
-    import chromadb  # noqa: F401  imported, never opened, in the parent
-    import pyarrow.parquet  # noqa: F401
+    # imported, never used, in the parent: a fork of an open Chroma client hangs
+    for name in ("chromadb", "pandas", "pyarrow.parquet", "langgraph.graph", "langgraph.checkpoint.sqlite"):
+        importlib.import_module(name)
 
     spec = importlib.util.spec_from_file_location("toy_world", Path(__file__).with_name("conftest.py"))
     assert spec is not None

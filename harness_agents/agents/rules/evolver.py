@@ -23,13 +23,14 @@ from rl_core.edits import Interface, Scope, as_composite
 from rl_core.reward_report import Alarm, AlarmKind
 
 RUBRIC_KINDS: tuple[AlarmKind, ...] = ("blind", "spurious", "inverted", "noisy", "dead_flat")
-#: Clusters of fewer tasks are not worth a guided probe of 24 groups.
+#: Clusters of fewer tasks, or of a smaller share of all tasks, are not worth a guided probe of 24 groups.
 MIN_CLUSTER = 3
+MIN_CLUSTER_SHARE = 0.04
 #: Tasks that receive a smaller share of the draws are not worth a sampler edit.
 MIN_SHARE = 0.04
 #: A domain is mastered when surely more than this share of its groups is dead_high. One failure in a group of
 #: eight still teaches a lot, so tasks that are only mostly mastered are worth their draws.
-MASTERED_SHARE = 0.6
+MASTERED_SHARE = 0.9
 
 
 class RulesEvolver:
@@ -94,7 +95,7 @@ class RulesEvolver:
         clusters = {d: ids for d, ids in clusters.items() if next_hint(s, ids) is not None}
         out = []
         for where, ids in clusters.items():
-            if len(ids) >= MIN_CLUSTER:
+            if len(ids) >= max(MIN_CLUSTER, MIN_CLUSTER_SHARE * len(s.tasks)):
                 out.append(self._dead(s, "dead_low", "guidance", ids, where,
                                       f"{len(ids)} tasks ({where}) never reach reward and no hint was tried on them"))
         return out

@@ -40,7 +40,8 @@ def test_real_rows_become_tasks_with_checks():
         assert all(
             isinstance(c.route, CheckRoute) and c.route.name == f"ifeval.{c.tags[0]}" for c in task.rubric.criteria
         )
-        assert task.domain == task.rubric.criteria[0].family == row["instruction_id_list"][0].split(":")[0]
+        assert task.domain == "instruction_following"
+        assert task.rubric.criteria[0].family == row["instruction_id_list"][0].split(":")[0]
 
 
 def test_score_of_a_task_end_to_end(tmp_path):
@@ -95,7 +96,7 @@ def test_the_whole_file_loads():
     assert len(load_ifeval(SHARED)) == 291
     short = load_ifeval(SHARED, max_answer_words=40)
     assert 100 <= len(short) < 200
-    assert len(short.domains) == 9
+    assert {c.family for t in short for c in t.rubric.criteria} >= {"keywords", "language", "startend"}
 
 
 @pytest.mark.parametrize(
