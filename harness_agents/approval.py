@@ -29,5 +29,8 @@ def read_answer(answer: object) -> dict[str, Any]:
         answer = {"approved": answer}
     if not isinstance(answer, Mapping) or not isinstance(answer.get("approved"), bool):
         raise InputError("not an answer", field="approved", mend="answer true, false or {'approved': true, 'by': ...}")
-    return {"approved": answer["approved"], "by": str(answer.get("by", "human"))[:100],
-            "reason": str(answer.get("reason", ""))[:300]}
+    return {
+        "approved": answer["approved"],
+        "by": str(answer.get("by", "human"))[:100],
+        "reason": str(answer.get("reason", ""))[:300],
+    }

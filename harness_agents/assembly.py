@@ -76,8 +76,12 @@ def build_scorer(judge: Judge | Scorer | None, tasks: TaskSet) -> Scorer:
         for task in tasks:
             for c in task.rubric.criteria:
                 if isinstance(c.route, JudgeRoute):
-                    raise InputError("this criterion needs a judge", where=f"task {task.id!r}", field=c.id,
-                                     mend="pass judge=..., or give the criterion a check")
+                    raise InputError(
+                        "this criterion needs a judge",
+                        where=f"task {task.id!r}",
+                        field=c.id,
+                        mend="pass judge=..., or give the criterion a check",
+                    )
     return Scorer(judge)
 
 
@@ -86,8 +90,11 @@ def build_reference(config: ReferenceConfig, templates: Templates) -> Reference 
     if config.model == "none":
         return None
     if config.model == "world":
-        raise InputError("'world' is the microworld's reference", field="reference.model",
-                         mend="use tasks.source: microworld, pass reference=..., or name a chat model")
+        raise InputError(
+            "'world' is the microworld's reference",
+            field="reference.model",
+            mend="use tasks.source: microworld, pass reference=..., or name a chat model",
+        )
     from harness_agents.models import build_chat_model, chat_callable
     from rl_core.judge.llm import LLMReference
 
@@ -124,8 +131,11 @@ def _agent(given: Any, section: AgentConfig, method: str, twin: Any, name: str, 
     if model is None:
         model = build_chat_model(section)
     if not isinstance(model, BaseChatModel):
-        raise InputError(f"neither an agent (method {method!r}) nor a LangChain chat model", field=name,
-                         mend="pass one of the two, or None")
+        raise InputError(
+            f"neither an agent (method {method!r}) nor a LangChain chat model",
+            field=name,
+            mend="pass one of the two, or None",
+        )
     made: dict[str, Any] = {"evolver": LLMEvolver, "proposer": LLMProposer, "critic": LLMCritic}
     return made[name](model, templates, twin)
 

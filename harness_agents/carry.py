@@ -29,8 +29,11 @@ def evidence_for(carried: Mapping[str, Mapping[str, Any]], edit: Edit, state: Ha
 
 
 def revived(
-    carried: Mapping[str, Mapping[str, Any]], attributions: Sequence[Attribution], fresh: Sequence[Proposal],
-    state: HarnessState, tasks: TaskSet,
+    carried: Mapping[str, Mapping[str, Any]],
+    attributions: Sequence[Attribution],
+    fresh: Sequence[Proposal],
+    state: HarnessState,
+    tasks: TaskSet,
 ) -> list[Proposal]:
     """``fresh`` with hints and sampler edits replaced by undecided ones for (mostly) the same tasks.
 

@@ -41,17 +41,19 @@ def build_graph(
         graph.add_node(name, node)
     graph.add_edge(START, "collect")
     graph.add_edge("collect", "diagnose")
-    graph.add_conditional_edges(
-        "diagnose", own.after_diagnose, {"something fails": "recall", "healthy": "remember"}
-    )
+    graph.add_conditional_edges("diagnose", own.after_diagnose, {"something fails": "recall", "healthy": "remember"})
     graph.add_edge("recall", "evolve")
     graph.add_edge("evolve", "propose")
     graph.add_edge("propose", "critique")
     graph.add_conditional_edges(
         "critique",
         own.after_critique,
-        {"next proposal": "critique", "asked once more": "propose", "accepted": "approve",
-         "nothing accepted": "remember"},
+        {
+            "next proposal": "critique",
+            "asked once more": "propose",
+            "accepted": "approve",
+            "nothing accepted": "remember",
+        },
     )
     graph.add_conditional_edges("approve", own.after_approve, {"yes": "apply", "no": "remember"})
     graph.add_edge("apply", "remember")

@@ -313,16 +313,29 @@ class Harness:
         for e in self._services.ledger.entries:
             if e.status == "accepted" and e.state_version in lineage:
                 undone.append(e)
-        new = old.model_copy(update={
-            "version": self._next_version, "parent": self._state.version, "effective_from_step": step,
-        })
+        new = old.model_copy(
+            update={
+                "version": self._next_version,
+                "parent": self._state.version,
+                "effective_from_step": step,
+            }
+        )
         write_atomic(self._folder.state_file(new.version), new.to_json())
         for e in undone:
-            self._services.ledger.append({
-                "update": self._update, "step": step, "interface": e.interface, "edit": e.edit, "reason": reason,
-                "status": "rolled_back", "state_version": new.version, "description": e.description,
-                "failure": e.failure, "prediction": e.prediction,
-            })
+            self._services.ledger.append(
+                {
+                    "update": self._update,
+                    "step": step,
+                    "interface": e.interface,
+                    "edit": e.edit,
+                    "reason": reason,
+                    "status": "rolled_back",
+                    "state_version": new.version,
+                    "description": e.description,
+                    "failure": e.failure,
+                    "prediction": e.prediction,
+                }
+            )
         self._remember_rollback(undone, step, reason)
         self._adopt(new)
         self._doses.keep_only(new)
@@ -354,17 +367,25 @@ class Harness:
         """
         try:
             if d["format"] != FORMAT:
-                raise InputError(f"format {d['format']!r}, not {FORMAT}", where="harness state", field="format",
-                                 mend="resume with the version that wrote it")
+                raise InputError(
+                    f"format {d['format']!r}, not {FORMAT}",
+                    where="harness state",
+                    field="format",
+                    mend="resume with the version that wrote it",
+                )
             state = HarnessState.model_validate(d["state"])
             counts = {k: int(d["counts"][k]) for k in self._counts}
-            numbers = {k: int(d[k]) for k in ("update", "last_update_step", "last_rollout_step", "window_from",
-                                              "next_version")}
+            numbers = {
+                k: int(d[k]) for k in ("update", "last_update_step", "last_rollout_step", "window_from", "next_version")
+            }
         except (KeyError, TypeError, ValueError) as e:
             if isinstance(e, InputError):
                 raise
-            raise InputError(f"not a harness state ({type(e).__name__}: {e})"[:200], where="harness state",
-                             mend="resume from another checkpoint") from None
+            raise InputError(
+                f"not a harness state ({type(e).__name__}: {e})"[:200],
+                where="harness state",
+                mend="resume from another checkpoint",
+            ) from None
         self._counts = counts
         self._update, self._last_update_step = numbers["update"], numbers["last_update_step"]
         self._last_rollout_step, self._window_from = numbers["last_rollout_step"], numbers["window_from"]
@@ -378,9 +399,7 @@ class Harness:
             min_step=self._window_from, max_step=self._last_rollout_step, phases=("train", "control")
         )
         pending = d.get("pending")
-        self._pending = (
-            Outcome(pending["update"], pending["step"], state.version, state.version) if pending else None
-        )
+        self._pending = Outcome(pending["update"], pending["step"], state.version, state.version) if pending else None
 
     def close(self) -> None:
         """Write what is buffered and release the memory's lock and the checkpoint database; safe to call twice."""
@@ -424,11 +443,18 @@ class Harness:
 
     def _new_run(self, update: int, step: int, policy: FrozenPolicy | None) -> UpdateRun:
         return UpdateRun(
-            update=update, step=step, state=self._state, policy=policy, rollouts=self._window,
+            update=update,
+            step=step,
+            state=self._state,
+            policy=policy,
+            rollouts=self._window,
             doses=self._doses.doses(self._state),
             idle_hints=self._doses.idle(self._state, self._config.train.group_size),
-            next_version=self._next_version, previous=self._records.read(update - 1), carried=self._carried,
-            train_rollouts=self._counts["train_rollouts"], probe_rollouts=self._counts["probe_rollouts"],
+            next_version=self._next_version,
+            previous=self._records.read(update - 1),
+            carried=self._carried,
+            train_rollouts=self._counts["train_rollouts"],
+            probe_rollouts=self._counts["probe_rollouts"],
             labels=self._counts["labels"],
         )
 
@@ -437,7 +463,9 @@ class Harness:
         config = self._thread(update)
         found = self._graph.get_state(config)
         same = (found.values.get("update"), found.values.get("step"), found.values.get("base_version")) == (
-            update, step, self._state.version,
+            update,
+            step,
+            self._state.version,
         )
         if found.values and not same and found.values.get("base_version") is not None:
             self._graph.checkpointer.delete_thread(f"update-{update}")  # another history had this number
@@ -479,7 +507,10 @@ class Harness:
             cost = dict(self._graph.get_state(self._thread(update)).values.get("cost") or {})
         live = self._services.run.live if self._services.run is not None else None
         outcome = Outcome(
-            update, step, self._state.version, self._state.version,
+            update,
+            step,
+            self._state.version,
+            self._state.version,
             error=" ".join(f"{type(error).__name__}: {error}".split())[:300],
             seconds=time.monotonic() - started,
             probe_rollouts=int(cost.get("rollouts", 0)) + (live.rollouts if live else 0),
@@ -489,10 +520,18 @@ class Harness:
         )
         if self._services.memory is not None:
             with contextlib.suppress(Exception):
-                self._services.memory.remember([FailureEpisode(
-                    run=self._services.run_name, step=step, update=update, outcome="update-failed",
-                    key="update", text=f"The harness update itself failed: {outcome.error}",
-                )])
+                self._services.memory.remember(
+                    [
+                        FailureEpisode(
+                            run=self._services.run_name,
+                            step=step,
+                            update=update,
+                            outcome="update-failed",
+                            key="update",
+                            text=f"The harness update itself failed: {outcome.error}",
+                        )
+                    ]
+                )
         return outcome
 
     def _finish(self, outcome: Outcome) -> None:
@@ -550,8 +589,12 @@ class Harness:
         if version not in self._states:
             path = self._folder.state_file(version)
             if not path.exists():
-                raise InputError(f"no state version {version}", where=str(self._folder.states), field="version",
-                                 mend="name a version of this run")
+                raise InputError(
+                    f"no state version {version}",
+                    where=str(self._folder.states),
+                    field="version",
+                    mend="name a version of this run",
+                )
             self._states[version] = HarnessState.from_json(path.read_text(encoding="utf-8"))
         return self._states[version]
 
@@ -579,14 +622,21 @@ class Harness:
         if memory is None or not undone:
             return
         with contextlib.suppress(Exception):
-            memory.remember([
-                EditOutcome(
-                    run=self._services.run_name, step=step, update=self._update, interface=e.interface,
-                    outcome="rolled_back", key=e.edit.key, text=f"{e.description}. Rolled back: {reason}",
-                    data={"reason_class": "rolled_back"},
-                )
-                for e in undone
-            ])
+            memory.remember(
+                [
+                    EditOutcome(
+                        run=self._services.run_name,
+                        step=step,
+                        update=self._update,
+                        interface=e.interface,
+                        outcome="rolled_back",
+                        key=e.edit.key,
+                        text=f"{e.description}. Rolled back: {reason}",
+                        data={"reason_class": "rolled_back"},
+                    )
+                    for e in undone
+                ]
+            )
 
 
 def _open_folder(path: Path, config: HarnessConfig) -> RunFolder:

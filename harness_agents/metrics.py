@@ -21,9 +21,13 @@ def step_row(
     report = diagnose(rollouts, tasks, state, features={})
     g = report.overall.groups
     return {
-        "kind": "step", "step": report.last_step, **_shares(g), "state_version": state.version,
+        "kind": "step",
+        "step": report.last_step,
+        **_shares(g),
+        "state_version": state.version,
         "guided_share": sum(r.guidance_id is not None for r in rollouts) / len(rollouts),
-        "rollouts": counts["train_rollouts"] + counts["probe_rollouts"], "labels": counts["labels"],
+        "rollouts": counts["train_rollouts"] + counts["probe_rollouts"],
+        "labels": counts["labels"],
         "domains": {
             name: {("live" if k == "live_share" else k): v for k, v in _shares(s.groups).items()}
             for name, s in report.domains.items()
@@ -32,8 +36,13 @@ def step_row(
 
 
 def _shares(g: GroupStats) -> dict[str, float | None]:
-    return {"reward": g.mean_reward.value, "live_share": g.live.value, "dead_low": g.dead_low.value,
-            "dead_high": g.dead_high.value, "dead_flat": g.dead_flat.value}
+    return {
+        "reward": g.mean_reward.value,
+        "live_share": g.live.value,
+        "dead_low": g.dead_low.value,
+        "dead_high": g.dead_high.value,
+        "dead_flat": g.dead_flat.value,
+    }
 
 
 def append_once(path: Path, row: Mapping[str, Any], *, key: tuple[str, ...]) -> None:
@@ -49,8 +58,10 @@ def forget_later(path: Path, *, rollout_step: int, update: int) -> None:
     for row in rows:
         kind, step = row.get("kind"), row.get("step", 0)
         late = (
-            row.get("update", 0) > update if kind == "update"
-            else step > rollout_step + 1 if kind == "eval"
+            row.get("update", 0) > update
+            if kind == "update"
+            else step > rollout_step + 1
+            if kind == "eval"
             else step > rollout_step
         )
         if not late:

@@ -177,10 +177,16 @@ class LiteLLMChatModel(BaseChatModel):
         cost = hidden.get("response_cost")
         message = AIMessage(
             content=choice.message.content or "",
-            usage_metadata={"input_tokens": tokens_in, "output_tokens": tokens_out,
-                            "total_tokens": tokens_in + tokens_out},
-            response_metadata={"model": self.model, "finish_reason": choice.finish_reason,
-                               "response_cost": float(cost) if cost is not None else None},
+            usage_metadata={
+                "input_tokens": tokens_in,
+                "output_tokens": tokens_out,
+                "total_tokens": tokens_in + tokens_out,
+            },
+            response_metadata={
+                "model": self.model,
+                "finish_reason": choice.finish_reason,
+                "response_cost": float(cost) if cost is not None else None,
+            },
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -212,8 +218,13 @@ class Usage:
             self.unpriced_calls += cost is None
 
     def as_dict(self) -> dict[str, float]:
-        return {"calls": self.calls, "input_tokens": self.input_tokens, "output_tokens": self.output_tokens,
-                "cost": round(self.cost, 6), "unpriced_calls": self.unpriced_calls}
+        return {
+            "calls": self.calls,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost": round(self.cost, 6),
+            "unpriced_calls": self.unpriced_calls,
+        }
 
 
 def build_chat_model(config: AgentConfig | ReferenceConfig) -> BaseChatModel | None:
@@ -224,8 +235,11 @@ def build_chat_model(config: AgentConfig | ReferenceConfig) -> BaseChatModel | N
     if config.model in ("rules", "none", "world"):
         return None
     if "/" not in config.model or config.model.startswith("/") or config.model.endswith("/"):
-        raise InputError(f"unknown model {config.model!r}", field="model",
-                         mend="write 'rules' or a litellm id such as openai/gpt-4o-mini")
+        raise InputError(
+            f"unknown model {config.model!r}",
+            field="model",
+            mend="write 'rules' or a litellm id such as openai/gpt-4o-mini",
+        )
     extra: dict[str, Any] = {}
     if isinstance(config, AgentConfig):
         extra = {"temperature": config.temperature, "max_tokens": config.max_tokens}

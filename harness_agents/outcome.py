@@ -44,9 +44,16 @@ class Outcome:
 
     def metrics_row(self) -> dict[str, Any]:
         return {
-            "kind": "update", "step": self.step, "update": self.update, "healthy": self.healthy,
-            "probe_rollouts": self.probe_rollouts, "labels": self.labels, "seconds": round(self.seconds, 3),
-            "decisions": len(self.decisions), "accepted": len(self.accepted), "state_version": self.state_version,
+            "kind": "update",
+            "step": self.step,
+            "update": self.update,
+            "healthy": self.healthy,
+            "probe_rollouts": self.probe_rollouts,
+            "labels": self.labels,
+            "seconds": round(self.seconds, 3),
+            "decisions": len(self.decisions),
+            "accepted": len(self.accepted),
+            "state_version": self.state_version,
             "error": self.error,
         }
 

@@ -33,8 +33,11 @@ def past_edits(services: Services) -> PastEdits:
             return None
         found: list[Record] = list(memory.tried(edit.interface, edit.key))
         if edit.interface == "rubric":
-            found += [s.record for s in memory.similar_composite(change_of(edit), domain=_domain(edit))
-                      if s.relation == "repeat"]
+            found += [
+                s.record
+                for s in memory.similar_composite(change_of(edit), domain=_domain(edit))
+                if s.relation == "repeat"
+            ]
         for record in found:
             later = record.run == services.run_name and record.update >= run.update  # left over from a killed run
             if not later and isinstance(record, EditOutcome) and record.stops_repeat(statistic):
@@ -54,21 +57,38 @@ def records_of(services: Services, state: UpdateState) -> list[Record]:
     report = RewardReport.from_dict(data) if data else None
     answered = {d["failure"]["where"]: d["interface"] for d in state["decisions"]}
     for a in report.alarms[:MAX_FAILURES] if report else ():
-        out.append(FailureEpisode(
-            **base, interface=answered.get(_where(a), "none"), domain=_single(a.where.domains),
-            key=f"{a.kind}:{_where(a)}:{a.family or a.feature or ''}"[:200], text=a.text,
-            data={"statistic": a.statistic, "interval": list(a.interval), "severity": a.severity},
-        ))
+        out.append(
+            FailureEpisode(
+                **base,
+                interface=answered.get(_where(a), "none"),
+                domain=_single(a.where.domains),
+                key=f"{a.kind}:{_where(a)}:{a.family or a.feature or ''}"[:200],
+                text=a.text,
+                data={"statistic": a.statistic, "interval": list(a.interval), "severity": a.severity},
+            )
+        )
     for d in state["decisions"]:
         edit = parse_edit(d["edit"])
-        out.append(EditOutcome(
-            **base, interface=edit.interface, domain=_domain(edit), outcome=d["status"], key=edit.key,
-            text=f"{describe(edit)}. Answered {d['failure']['kind']}: {d['failure']['reason']}. "
-                 f"Outcome: {d['status']} ({d['why']}).",
-            data={"reason_class": d["why"], "statistic": d["failure"]["statistic"],
-                  "interval": d["failure"]["interval"], "change": change_of(edit), "prediction": d["prediction"],
-                  "figures": {k: v for k, v in d["figures"].items() if k != "e_path"}, "edit": d["edit"]},
-        ))
+        out.append(
+            EditOutcome(
+                **base,
+                interface=edit.interface,
+                domain=_domain(edit),
+                outcome=d["status"],
+                key=edit.key,
+                text=f"{describe(edit)}. Answered {d['failure']['kind']}: {d['failure']['reason']}. "
+                f"Outcome: {d['status']} ({d['why']}).",
+                data={
+                    "reason_class": d["why"],
+                    "statistic": d["failure"]["statistic"],
+                    "interval": d["failure"]["interval"],
+                    "change": change_of(edit),
+                    "prediction": d["prediction"],
+                    "figures": {k: v for k, v in d["figures"].items() if k != "e_path"},
+                    "edit": d["edit"],
+                },
+            )
+        )
     out += _effects(services, report, base)
     return out
 
@@ -90,11 +110,17 @@ def _effects(services: Services, report: RewardReport | None, base: Mapping[str,
             low, high = d["failure"]["interval"] or (before, before)
             outcome = "neutral" if low <= after <= high else "helped" if abs(after) < abs(before) else "harmed"
         shown = f"from {before:.2f} to {after:.2f}" if after is not None else "not seen again with enough support"
-        out.append(RealisedEffect(
-            **base, interface=edit.interface, domain=_domain(edit), outcome=outcome, key=edit.key,
-            text=f"{describe(edit)}, accepted at update {previous['update']}: {d['failure']['kind']} went {shown}.",
-            data={"before": before, "after": after, "accepted_at": previous["update"]},
-        ))
+        out.append(
+            RealisedEffect(
+                **base,
+                interface=edit.interface,
+                domain=_domain(edit),
+                outcome=outcome,
+                key=edit.key,
+                text=f"{describe(edit)}, accepted at update {previous['update']}: {d['failure']['kind']} went {shown}.",
+                data={"before": before, "after": after, "accepted_at": previous["update"]},
+            )
+        )
     return out
 
 

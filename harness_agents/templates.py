@@ -74,27 +74,40 @@ class Templates:
         try:
             source, path, _ = loader.get_source(self._env, name)
         except (TemplateNotFound, UnicodeDecodeError):
-            raise InputError(f"no template {name!r}", where=str(self._folders[0]), field="prompts",
-                             mend="name one of: " + ", ".join(self.names())) from None
+            raise InputError(
+                f"no template {name!r}",
+                where=str(self._folders[0]),
+                field="prompts",
+                mend="name one of: " + ", ".join(self.names()),
+            ) from None
         where = path or name
         try:
             used = meta.find_undeclared_variables(self._env.parse(source))
         except TemplateError as e:
             line = getattr(e, "lineno", None)
-            raise InputError(f"not a valid template ({e.message})", where=f"{where}{f', line {line}' if line else ''}",
-                             mend="mend the syntax there") from None
+            raise InputError(
+                f"not a valid template ({e.message})",
+                where=f"{where}{f', line {line}' if line else ''}",
+                mend="mend the syntax there",
+            ) from None
         header = _HEADER.match(source)
         fields = dict(_FIELD.findall(header.group(1))) if header else {}
         if "variables" not in fields:
-            raise InputError("no header", where=where,
-                             mend="start the file with {# version: 1, next line variables: a, b #}")
+            raise InputError(
+                "no header", where=where, mend="start the file with {# version: 1, next line variables: a, b #}"
+            )
         declared = tuple(v.strip() for v in fields["variables"].split(",") if v.strip())
         if set(declared) != used:
             odd = sorted(set(declared) ^ used)
-            raise InputError("the header's variables are not those that the text uses", where=where,
-                             field=", ".join(odd), mend="declare what is used and use what is declared")
-        info = TemplateInfo(name, where, fields.get("version", "0"), declared,
-                            hashlib.sha256(source.encode()).hexdigest()[:12])
+            raise InputError(
+                "the header's variables are not those that the text uses",
+                where=where,
+                field=", ".join(odd),
+                mend="declare what is used and use what is declared",
+            )
+        info = TemplateInfo(
+            name, where, fields.get("version", "0"), declared, hashlib.sha256(source.encode()).hexdigest()[:12]
+        )
         self._info[name] = info
         return info
 
@@ -108,8 +121,12 @@ class Templates:
 
         info = self.info(name)
         if odd := sorted(set(variables) ^ set(info.variables)):
-            raise InputError("missing or unknown variables", where=info.path, field=", ".join(odd),
-                             mend="the template takes: " + ", ".join(info.variables))
+            raise InputError(
+                "missing or unknown variables",
+                where=info.path,
+                field=", ".join(odd),
+                mend="the template takes: " + ", ".join(info.variables),
+            )
         try:
             return self._env.get_template(name).render(**variables).strip()
         except TemplateError as e:

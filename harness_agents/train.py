@@ -13,6 +13,7 @@ from typing import Any
 from harness_agents.config import HarnessConfig
 from harness_agents.progress import Progress
 from rl_core.errors import InputError
+from rl_core.judge.checks import Judge, Scorer
 from rl_core.microworld.world import World
 from rl_core.reference import Reference
 from rl_core.run_folder import RunFolder, write_atomic
@@ -28,6 +29,7 @@ def run_training(
     out: Path,
     resume: bool = False,
     reference: Reference | None = None,
+    judge: Judge | Scorer | None = None,
     warm: Path | None = None,
     stop: Stop | None = None,
     progress: Progress | None = None,
@@ -36,6 +38,7 @@ def run_training(
 ) -> dict[str, Any]:
     """Train, write the run folder, and return what stands in its summary.json.
 
+    ``judge``: reads judge-routed criteria; a whole Scorer is taken as it is (None: that of the tasks).
     ``warm``: where the warmed-up microworld policy is kept (default: the run's checkpoints).
     Raises InputError on anything a user can mend.
     """
@@ -44,7 +47,7 @@ def run_training(
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if progress is None:
         with Progress({name: config.train.steps}) as bars:
-            return run_training(config, out=out, resume=resume, reference=reference, warm=warm, stop=stop,
+            return run_training(config, out=out, resume=resume, reference=reference, judge=judge, warm=warm, stop=stop,
                                 progress=bars, name=name, report=report)
 
     from harness_agents.harness import Harness
@@ -53,7 +56,7 @@ def run_training(
     seed = config.seed if config.tasks.world_seed is None else config.tasks.world_seed
     world = World(seed) if config.tasks.source == "microworld" else None
     tasks, held_out = _split(config, world)
-    harness = Harness.from_config(config, tasks=tasks, reference=reference, run_dir=out)
+    harness = Harness.from_config(config, tasks=tasks, judge=judge, reference=reference, run_dir=out)
     try:
         folder = RunFolder(out)
         policy = load_policy(config, world, warm=warm or folder.checkpoints, say=lambda t: progress.update(name, 0, note=t))

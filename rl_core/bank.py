@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from rl_core.edits import Scope
+from rl_core.errors import InputError
 from rl_core.rollout import Group, Rollout
 from rl_core.task import TaskSet
 
@@ -36,7 +37,10 @@ class Entry:
 
 
 class ReferenceBank:
-    """Append-only store of referenced groups, in memory and (with a path) in one JSONL file."""
+    """Append-only store of referenced groups, in memory and (with a path) in one JSONL file.
+
+    A last line that a kill tore off is cut away. Raises InputError when an earlier line is broken.
+    """
 
     def __init__(self, path: Path | None, *, tasks: TaskSet, max_age_steps: int) -> None:
         self._path, self._tasks, self._max_age = path, tasks, max_age_steps
@@ -92,10 +96,12 @@ class ReferenceBank:
         for line in raw.splitlines(keepends=True):
             try:
                 entry = _parse(json.loads(line))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, LookupError, TypeError):
                 if good + len(line) < len(raw):  # only a torn last line is forgivable
-                    problem = "a line in the middle is broken; restore or delete the file"
-                    raise ValueError(f"{path.name}: {problem}") from None
+                    place = f"{path.name}, line {raw[:good].count(10) + 1}"
+                    raise InputError(
+                        "not a referenced group", where=place, mend="restore the file or delete it"
+                    ) from None
                 break
             if not line.endswith(b"\n"):
                 break

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rl_core.probe import Pair
+from rl_core.probe import GROUPS_OF_KEY, Pair
 
 Form = Literal["self_normalised", "betting"]
 Status = Literal["accepted", "rejected", "inconclusive"]
@@ -83,11 +83,12 @@ def decide(pairs: Iterable[Pair], rule: AcceptanceRule, *, carried: Mapping[str,
     """Take pairs one by one until the evidence decides, hope is gone, or the pairs or the cap run out.
 
     ``carried`` is the ``carry`` of an earlier inconclusive decision on the same edit: its pairs count
-    on, and a (group, edit) pair counts once. An edit whose source of pairs fails is inconclusive.
+    on, and a (group, edit) pair counts once. ``max_pairs`` bounds the pairs that are added now. An edit
+    whose source of pairs fails is inconclusive.
     """
     ds: list[float] = list((carried or {}).get("ds", []))
     keys: list[str] = list((carried or {}).get("keys", []))
-    seen = set(keys)
+    seen = {group for key in keys for group in key.split(GROUPS_OF_KEY)}
     current: list[float] = list((carried or {}).get("current", []))
     path: list[float] = []
     log_threshold = math.log(rule.threshold)
@@ -95,7 +96,8 @@ def decide(pairs: Iterable[Pair], rule: AcceptanceRule, *, carried: Mapping[str,
     why = ""
     failure = ""
     source = iter(pairs)
-    while status is None and len(ds) < rule.max_pairs:
+    cap = len(ds) + rule.max_pairs
+    while status is None and len(ds) < cap:
         try:
             pair = next(source, None)
         except Exception as e:  # a backend that fails is a reason to stop, never to accept
@@ -103,23 +105,27 @@ def decide(pairs: Iterable[Pair], rule: AcceptanceRule, *, carried: Mapping[str,
             break
         if pair is None:
             break
-        if pair.key in seen:
+        groups = pair.key.split(GROUPS_OF_KEY)
+        if not seen.isdisjoint(groups):
             continue
-        seen.add(pair.key)
+        if not (math.isfinite(pair.d) and math.isfinite(pair.current)):
+            failure = "a lift is not a finite number"
+            break
+        seen.update(groups)
         keys.append(pair.key)
         ds.append(pair.d)
         current.append(pair.current)
         xs = np.asarray(ds) - rule.margin
         log_e = log_e_value(xs, rule.form, rule.margin)
         path.append(log_e)
-        status, why = _look(xs, log_e, log_threshold, rule)
+        status, why = _look(xs, log_e, log_threshold, rule, cap)
     xs = np.asarray(ds) - rule.margin
     log_e = log_e_value(xs, rule.form, rule.margin)
     if status is None:
-        hopeful = len(ds) < 2 or _projected(xs, 2 * max(rule.max_pairs, len(ds)), rule, spread=1.0) >= log_threshold
+        hopeful = len(ds) < 2 or _projected(xs, cap + rule.max_pairs, rule, spread=1.0) >= log_threshold
         if failure:
             status, why = "inconclusive", f"the probe failed ({failure})"
-        elif len(ds) < rule.max_pairs:
+        elif len(ds) < cap:
             status, why = "inconclusive", "no more pairs to test on"
         elif hopeful:
             status, why = "inconclusive", "the cap on pairs was reached"
@@ -135,7 +141,9 @@ def decide(pairs: Iterable[Pair], rule: AcceptanceRule, *, carried: Mapping[str,
     return Decision(status, reason, figures, carry)
 
 
-def _look(xs: np.ndarray, log_e: float, log_threshold: float, rule: AcceptanceRule) -> tuple[Status | None, str]:
+def _look(
+    xs: np.ndarray, log_e: float, log_threshold: float, rule: AcceptanceRule, cap: int
+) -> tuple[Status | None, str]:
     n = len(xs)
     if log_e >= log_threshold and (
         rule.form == "betting" or (n >= rule.min_pairs and log_e_value(xs, "betting", rule.margin) >= 0.0)
@@ -143,9 +151,9 @@ def _look(xs: np.ndarray, log_e: float, log_threshold: float, rule: AcceptanceRu
         return "accepted", ""
     if log_e_value(-xs, rule.form, rule.margin) >= log_threshold:
         return "rejected", "harm"
-    if n >= rule.min_pairs and _projected(xs, rule.max_pairs, rule, spread=1.0) < log_threshold:
+    if n >= rule.min_pairs and _projected(xs, cap, rule, spread=1.0) < log_threshold:
         return "rejected", "futility"
-    if n >= EARLY_LOOK and _projected(xs, rule.max_pairs, rule, spread=2.5) < log_threshold:
+    if n >= EARLY_LOOK and _projected(xs, cap, rule, spread=2.5) < log_threshold:
         return "rejected", "futility"
     return None, ""
 

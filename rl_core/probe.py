@@ -7,14 +7,14 @@ tasks drawn at random from the edit's scope, and none uses rollouts or labels th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
-from rl_core.bank import ReferenceBank, half_of
+from rl_core.bank import Entry, ReferenceBank, half_of
 from rl_core.edits import Edit, GuidanceAdd, GuidanceEdit, RubricEdit, SamplerEdit, as_composite
 from rl_core.guidance import GuidedPrompt, Renderer, guide, importance_ratio, place_hint
 from rl_core.judge.checks import Scorer
@@ -22,17 +22,22 @@ from rl_core.lift import lift
 from rl_core.policy import FrozenPolicy, Prompt
 from rl_core.reference import Reference
 from rl_core.rollout import Rollout
-from rl_core.rubric import Rubric, group_rewards
+from rl_core.rubric import Criterion, Rubric, group_rewards
 from rl_core.sampler import stream
 from rl_core.state import HarnessState, candidate
 from rl_core.task import Task, TaskSet
 
+#: Stands between the two groups in the key of a sampler pair.
+GROUPS_OF_KEY = "|"
 #: Groups generated in one batch.
 CHUNK = 8
 
 
 class Pair(NamedTuple):
-    """``d`` = lift under the candidate minus ``current`` = lift under the current state, both per rollout."""
+    """``d`` = lift under the candidate minus ``current`` = lift under the current state, both per rollout.
+
+    ``key``: id of the group it came from, or two ids joined by ``GROUPS_OF_KEY``; a group tests an edit once.
+    """
 
     d: float
     current: float
@@ -98,10 +103,16 @@ def rubric_pairs(edit: RubricEdit, ctx: ProbeContext) -> Iterator[Pair]:
         rolls = entry.group.rollouts
         task = ctx.tasks[entry.group.task_id]
         old_rubric, new_rubric = ctx.state.rubric_for(task), new.rubric_for(task)
-        verdicts = ctx.scorer.verdicts(task, [r.completion for r in rolls], union_rubric(old_rubric, new_rubric))
+        texts = [r.completion for r in rolls]
+        verdicts = ctx.scorer.verdicts(task, texts, union_rubric(old_rubric, new_rubric))
+        rewritten = rewritten_criteria(old_rubric, new_rubric)
+        after = verdicts
+        if rewritten:
+            again = ctx.scorer.verdicts(task, texts, new_rubric.model_copy(update={"criteria": rewritten}))
+            after = [{**row, **more} for row, more in zip(verdicts, again, strict=True)]
         ratios = [importance_ratio(r, cap=ctx.ratio_cap) for r in rolls]
         a = lift(group_rewards(old_rubric, verdicts), entry.values, ratios)
-        b = lift(group_rewards(new_rubric, verdicts), entry.values, ratios)
+        b = lift(group_rewards(new_rubric, after), entry.values, ratios)
         if a is not None and b is not None:
             yield Pair(b - a, a, entry.group.id)
 
@@ -110,6 +121,16 @@ def union_rubric(a: Rubric, b: Rubric) -> Rubric:
     """All criteria of both rubrics (a's version of a shared id): one judging serves both."""
     have = {c.id for c in a.criteria}
     return a.model_copy(update={"criteria": (*a.criteria, *(c for c in b.criteria if c.id not in have))})
+
+
+def rewritten_criteria(old: Rubric, new: Rubric) -> tuple[Criterion, ...]:
+    """Criteria of ``new`` that put another question under an id that ``old`` has too (weights do not matter)."""
+    have = {c.id: c for c in old.criteria}
+    return tuple(c for c in new.criteria if c.id in have and _question(c) != _question(have[c.id]))
+
+
+def _question(c: Criterion) -> tuple[object, ...]:
+    return c.text, c.kind, c.levels, c.route
 
 
 def guidance_pairs(edit: GuidanceEdit, ctx: ProbeContext) -> Iterator[Pair]:
@@ -129,7 +150,7 @@ def guidance_pairs(edit: GuidanceEdit, ctx: ProbeContext) -> Iterator[Pair]:
     order = [scope[i] for i in rng.permutation(len(scope))]
     if item.scope.level != "task":
         order.sort(key=lambda t: half_of(t.id) != "test")
-    new_doses = {k: v for k, v in ctx.doses.items() if isinstance(edit, GuidanceAdd) is False}
+    new_doses = _doses_under(new, ctx)
     for chunk in count():
         part = [order[(chunk * CHUNK + j) % len(order)] for j in range(CHUNK)]
         sides = [
@@ -159,13 +180,25 @@ def guidance_pairs(edit: GuidanceEdit, ctx: ProbeContext) -> Iterator[Pair]:
                 yield Pair(b - a, a, guided[0].group_id)
 
 
+def _doses_under(new: HarnessState, ctx: ProbeContext) -> dict[str, float]:
+    """Decayed doses under ``new``: the decay of a hint stays when its dose is changed, and goes with the hint."""
+    out: dict[str, float] = {}
+    for task_id, dose in ctx.doses.items():
+        task = ctx.tasks[task_id]
+        old_item, item = ctx.state.guidance_for(task), new.guidance_for(task)
+        if old_item is not None and item is not None and old_item.id == item.id:
+            out[task_id] = dose * item.dose / old_item.dose
+    return out
+
+
 def sampler_pairs(edit: SamplerEdit, ctx: ProbeContext) -> Iterator[Pair]:
     """One task drawn under each weighting: d = lift of the candidate's draw minus that of the current one's.
 
     The two draws are maximally coupled, so they differ as rarely as the two distributions allow, and
     pairs with the same task (d = 0 exactly) are skipped: E[d] is the chance of different draws times
-    the mean of d among those, so the sign is the same at a fraction of the rollouts. A group comes
-    from the bank's test half where the task has one left, else it is drawn fresh and labelled.
+    the mean of d among those, so the sign is the same at a fraction of the rollouts. Groups of the
+    bank's test half serve first: tasks of one domain that the edit treats alike stand for one another.
+    When none is left a group is drawn fresh and labelled.
     """
     new = candidate(ctx.state, edit)
     before = ctx.state.sampler.distribution(ctx.tasks)
@@ -178,14 +211,13 @@ def sampler_pairs(edit: SamplerEdit, ctx: ProbeContext) -> Iterator[Pair]:
     rng = stream(ctx.seed, "sampler-pairs", ctx.step, edit.key)
     # what marked a task as dead would come out as dead again: only groups from before that window serve
     older = [e for e in ctx.bank.test(step=ctx.step) if e.group.step < ctx.fresh_after]
-    banked = [(e.group.task_id, e.group.rollouts, e.values) for e in older]
-    banked = [banked[i] for i in rng.permutation(len(banked))]
+    banked = [older[i] for i in rng.permutation(len(older))]
+    kinds = {i: (ctx.tasks[i].domain, round(before[i], 12), round(after[i], 12)) for i in ids}
     for chunk in count():
         found, fresh = [], []
         for _ in range(CHUNK // 2):
             for side in (loss, gain):
-                weight = dict(zip(ids, side, strict=True))
-                have = _take(banked, weight, rng)
+                have = _take(banked, kinds, dict(zip(ids, side, strict=True)), rng)
                 found.append(have)
                 if have is None:
                     fresh.append(ctx.tasks[ids[int(rng.choice(len(ids), p=side / side.sum()))]])
@@ -195,6 +227,7 @@ def sampler_pairs(edit: SamplerEdit, ctx: ProbeContext) -> Iterator[Pair]:
             return
         new_groups = iter(zip(fresh, drawn, strict=True))
         lifts: list[float | None] = []
+        names: list[str] = []
         for have in found:
             if have is None:
                 task, (rolls,) = next(new_groups)
@@ -202,20 +235,28 @@ def sampler_pairs(edit: SamplerEdit, ctx: ProbeContext) -> Iterator[Pair]:
                 if values is None:
                     return
             else:
-                task, rolls, values = ctx.tasks[have[0]], have[1], have[2]
+                task, rolls, values = ctx.tasks[have.group.task_id], have.group.rollouts, have.values
             lifts.append(_lift_under(ctx.state, task, rolls, values, ctx))
+            names.append(rolls[0].group_id)
         for j in range(0, CHUNK, 2):
             low, high = lifts[j], lifts[j + 1]
             if low is not None and high is not None:
-                yield Pair(high - low, low, f"{ctx.step}-{edit.key}-{chunk}-{j}")
+                yield Pair(high - low, low, GROUPS_OF_KEY.join(names[j : j + 2]))
 
 
-_Banked = tuple[str, list[Rollout], list[float | None]]
+def _take(
+    banked: list[Entry], kinds: Mapping[str, Hashable], weight: Mapping[str, float], rng: np.random.Generator
+) -> Entry | None:
+    """Draw a banked group and remove it; None when none is left.
 
-
-def _take(banked: list[_Banked], weight: Mapping[str, float], rng: np.random.Generator) -> _Banked | None:
-    """Draw a banked group with chance proportional to its task's weight and remove it; None when none is left."""
-    p = np.array([weight[task_id] for task_id, _, _ in banked])
+    Each kind of task is drawn in proportion to the weight of all its tasks, however many groups of it
+    the bank happens to hold.
+    """
+    total: dict[Hashable, float] = {}
+    for task_id, kind in kinds.items():
+        total[kind] = total.get(kind, 0.0) + weight[task_id]
+    held = Counter(kinds[e.group.task_id] for e in banked)
+    p = np.array([total[kinds[e.group.task_id]] / held[kinds[e.group.task_id]] for e in banked])
     if not len(p) or p.sum() <= 0:
         return None
     return banked.pop(int(rng.choice(len(p), p=p / p.sum())))

@@ -60,8 +60,11 @@ class Structured(Generic[Answer]):
             if out is not None:
                 self._note("model", reasks, None)
                 return out
-            messages = [messages[0], AIMessage(clip(str(reply.text), MAX_REPLY_ECHO) or "(empty)"),
-                        HumanMessage(f"Not usable: {error}. Answer again with one JSON object and nothing else.")]
+            messages = [
+                messages[0],
+                AIMessage(clip(str(reply.text), MAX_REPLY_ECHO) or "(empty)"),
+                HumanMessage(f"Not usable: {error}. Answer again with one JSON object and nothing else."),
+            ]
         _LOG.warning("the model gave no usable answer, its rule-based twin takes over: %s", error)
         self._note("rules", self._reasks, error)
         return None
@@ -82,5 +85,10 @@ class Structured(Generic[Answer]):
         return None, problem[:800]
 
     def _note(self, path: str, reasks: int, error: str | None) -> None:
-        self.notes = {"path": path, "reasks": reasks, "template": self._hash, "error": error,
-                      "usage": self.usage.as_dict()}
+        self.notes = {
+            "path": path,
+            "reasks": reasks,
+            "template": self._hash,
+            "error": error,
+            "usage": self.usage.as_dict(),
+        }

@@ -26,9 +26,7 @@ def state_in_words(s: Situation) -> list[str]:
     """What the three interfaces hold now."""
     lines = [f"state v{s.state.version}"]
     lines += [f"sampler: x{factor:g} on {scope_in_words(scope)}" for scope, factor in s.state.sampler.rules[-10:]]
-    lines += [
-        f"hint {i.id}: {i.kind}, dose {i.dose:g}, for {scope_in_words(i.scope)}" for i in s.state.guidance[-10:]
-    ]
+    lines += [f"hint {i.id}: {i.kind}, dose {i.dose:g}, for {scope_in_words(i.scope)}" for i in s.state.guidance[-10:]]
     lines += [describe(e) for e in s.state.rubric[-10:]]
     return lines
 
@@ -52,8 +50,13 @@ def answers_shown(s: Situation, mark: str) -> list[dict[str, Any]]:
         scored.append((gap, e.group.task_id, (low, worst), (high, best)))
     scored.sort(key=lambda x: (-x[0], x[1]))
     return [
-        {"id": r.id, "task": fence(s.tasks[task].prompt_text, "task", mark, limit=MAX_ANSWER),
-         "answer": fence(r.completion, "answer", mark, limit=MAX_ANSWER), "reward": r.reward, "reference": value}
+        {
+            "id": r.id,
+            "task": fence(s.tasks[task].prompt_text, "task", mark, limit=MAX_ANSWER),
+            "answer": fence(r.completion, "answer", mark, limit=MAX_ANSWER),
+            "reward": r.reward,
+            "reference": value,
+        }
         for _, task, *pair in scored[:MAX_GROUPS]
         for value, r in pair
     ]

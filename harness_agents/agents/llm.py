@@ -80,8 +80,10 @@ class LLMEvolver:
         mark = nonce()
         found = self._ask.ask(
             lambda answer: [_attribution(s, a) for a in answer.attributions],
-            alarms=[{"kind": a.kind, "where": scope_in_words(a.where), "text": a.text, "evidence": list(a.evidence)}
-                    for a in s.report.alarms[:20]],
+            alarms=[
+                {"kind": a.kind, "where": scope_in_words(a.where), "text": a.text, "evidence": list(a.evidence)}
+                for a in s.report.alarms[:20]
+            ],
             tables=s.report.summary_lines()[:30],
             rules=[f"{a.kind} -> {a.interface}, {a.where}: {a.reason}" for a in twin[:8]],
             answers=answers_shown(s, mark),
@@ -115,8 +117,14 @@ class LLMProposer:
         found = self._ask.ask(
             lambda answer: [_proposal(s, attributions, e) for e in answer.edits],
             attributions=[
-                {"number": i, "kind": a.kind, "interface": a.interface, "where": a.where, "reason": a.reason,
-                 "scope": scope_in_words(a.scope)}
+                {
+                    "number": i,
+                    "kind": a.kind,
+                    "interface": a.interface,
+                    "where": a.where,
+                    "reason": a.reason,
+                    "scope": scope_in_words(a.scope),
+                }
                 for i, a in enumerate(attributions[:8], start=1)
             ],
             state=state_in_words(s),
@@ -173,14 +181,19 @@ def _attribution(s: Situation, a: AttributionAnswer) -> Attribution:
         raise ValueError("this loop cannot give hints to single rollouts")
     scope = Scope(domains=tuple(a.domains), tasks=tuple(a.tasks))
     alarms = [
-        x for x in s.report.alarms
-        if x.kind == a.kind and (not a.domains or set(x.where.domains) & set(a.domains))
+        x for x in s.report.alarms if x.kind == a.kind and (not a.domains or set(x.where.domains) & set(a.domains))
     ]
     worst = max(alarms, key=lambda x: x.severity, default=None)
     return Attribution(
-        kind=a.kind, interface=a.interface, scope=scope, where=scope_in_words(scope)[:300], reason=a.reason,
-        evidence=tuple(a.evidence), statistic=worst.statistic if worst else None,
-        interval=worst.interval if worst else None, worth=worst.severity if worst else 0.0,
+        kind=a.kind,
+        interface=a.interface,
+        scope=scope,
+        where=scope_in_words(scope)[:300],
+        reason=a.reason,
+        evidence=tuple(a.evidence),
+        statistic=worst.statistic if worst else None,
+        interval=worst.interval if worst else None,
+        worth=worst.severity if worst else 0.0,
         families=(worst.family,) if worst and worst.family else (),
     )
 
@@ -205,7 +218,7 @@ def _proposal(s: Situation, attributions: Sequence[Attribution], e: EditAnswer) 
 
 
 def _filled(data: Any, scope: Scope) -> Any:
-    """"attribution" in place of a scope stands for the attribution's own: nobody should copy 200 task ids."""
+    """ "attribution" in place of a scope stands for the attribution's own: nobody should copy 200 task ids."""
     if isinstance(data, dict):
         out = {k: _filled(v, scope) for k, v in data.items()}
         if out.get("scope") == "attribution":

@@ -20,7 +20,15 @@ from rl_core.task import TaskSet
 
 #: The alarms of a report, and what the harness itself can see: a hint no longer needed, a dead or doubled criterion.
 FailureKind = Literal[
-    "dead_low", "dead_high", "dead_flat", "blind", "spurious", "inverted", "noisy", "hint_unneeded", "criterion_dead",
+    "dead_low",
+    "dead_high",
+    "dead_flat",
+    "blind",
+    "spurious",
+    "inverted",
+    "noisy",
+    "hint_unneeded",
+    "criterion_dead",
     "criterion_double",
 ]
 

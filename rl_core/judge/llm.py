@@ -72,8 +72,11 @@ class LLMJudge:
             messages = [
                 *messages[:1],
                 {"role": "assistant", "content": clip(reply, 2000) or "(empty)"},
-                {"role": "user", "content": "Not usable. Answer with the JSON object only; these criteria lack a "
-                                            "valid verdict: " + ", ".join(missing)},
+                {
+                    "role": "user",
+                    "content": "Not usable. Answer with the JSON object only; these criteria lack a "
+                    "valid verdict: " + ", ".join(missing),
+                },
             ]
         return {c.id: best.get(c.id, Verdict.missing(cause)) for c in criteria}
 
@@ -126,8 +129,11 @@ class LLMReference:
             messages = [
                 *messages[:1],
                 {"role": "assistant", "content": clip(reply, 2000) or "(empty)"},
-                {"role": "user", "content": "Not usable. Answer with the JSON object only; these answers lack a "
-                                            "mark from 0 to 10: " + ", ".join(missing)},
+                {
+                    "role": "user",
+                    "content": "Not usable. Answer with the JSON object only; these answers lack a "
+                    "mark from 0 to 10: " + ", ".join(missing),
+                },
             ]
         out: list[float | None] = [None] * n
         for place, i in enumerate(order):

@@ -38,8 +38,8 @@ FACTS: dict[str, tuple[str, ...]] = {
         "circuit protocol lute tavern cipher disguise map lantern".split()
     ),
     "instruction": tuple(
-        "flour oven income ledger turn landmark soil compost pedal brake length symbol calendar slot bracket level pole2 "
-        "canvas detergent rinse headline contact wick wax".split()
+        "flour oven income ledger turn landmark soil compost pedal brake length symbol calendar slot bracket level "
+        "pole2 canvas detergent rinse headline contact wick wax".split()
     ),
 }
 
@@ -55,22 +55,7 @@ ASPECT_FACTS: dict[str, tuple[str, ...]] = {
 OPENERS = ("firstly", "broadly", "note", "consider")
 PRAISE = ("brilliant", "wonderful", "excellent", "delightful", "amazing", "superb")
 HEDGE = ("maybe", "perhaps", "possibly", "somewhat")
-FILLER = (
-    "and",
-    "with",
-    "also",
-    "the",
-    "about",
-    "then",
-    "by",
-    "from",
-    "quite",
-    "thing",
-    "matter",
-    "point",
-    "sort",
-    "way",
-)
+FILLER = tuple("and with also the about then by from quite thing matter point sort way".split())
 HINT, STOP = "hint", "."
 
 

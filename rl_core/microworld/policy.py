@@ -60,15 +60,12 @@ def build_model(tokenizer: PreTrainedTokenizerFast, *, seed: int, width: int = 6
 
 
 def demonstration(world: World, task: Task, rng: np.random.Generator) -> tuple[str, str]:
-    """One (prompt, answer) pair of the mediocre teacher; a third of them show how a hint is used."""
+    """One (prompt, answer) pair of the mediocre teacher; nearly half of them show that a hint's words are the answer."""
     truth = world.truth(task.id)
     pool = facts_of(task.domain)
     if rng.random() < 0.45:
-        words = [pool[i] for i in rng.permutation(len(pool))[: int(rng.integers(3, 5))]]
-        answer = [w for w in words if rng.random() < 0.97]
-        if rng.random() < 0.5:
-            answer.insert(0, OPENERS[int(rng.integers(len(OPENERS)))])
-        return render_hint(" ".join(words), task), " ".join(answer) or words[0]
+        words = [pool[i] for i in rng.permutation(len(pool))[: int(rng.integers(1, 4))]]
+        return render_hint(" ".join(words), task), " ".join(w for w in words if rng.random() < 0.97) or words[0]
     if truth.mastered and rng.random() < 0.995:
         return task.prompt_text, " ".join(truth.facts)
     known = 0.2 if truth.out_of_reach else 0.65

@@ -71,7 +71,7 @@ class ReferenceServer:
         self._thread.join()
 
     def _reply(self, content: str) -> dict[str, Any]:
-        prompt = next(m[2] for m in _FENCED.findall(content) if m[0] == "task")
+        prompt = next((m[2] for m in _FENCED.findall(content) if m[0] == "task"), "")
         answers = {label: text for label, _, text in _ANSWER.findall(content)}
         values = self._reference.values(self._by_prompt[prompt.strip()], [t.strip() for t in answers.values()])
         marks = {k: None if v is None else round(10 * v, 3) for k, v in zip(answers, values, strict=True)}

@@ -61,16 +61,21 @@ class WireServer:
 
 def _chat(text: str, body: dict[str, Any]) -> dict[str, Any]:
     return {
-        "id": "c1", "object": "chat.completion", "created": 1, "model": body["model"],
+        "id": "c1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
         "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
         "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
     }
 
 
 def error(status: int, message: str = "no", code: str | None = None, **headers: str) -> tuple[int, dict[str, str], Any]:
-    return status, {k.replace("_", "-"): v for k, v in headers.items()}, {
-        "error": {"message": message, "type": "error", "code": code}
-    }
+    return (
+        status,
+        {k.replace("_", "-"): v for k, v in headers.items()},
+        {"error": {"message": message, "type": "error", "code": code}},
+    )
 
 
 @pytest.fixture
@@ -97,8 +102,9 @@ def _long(completion: str, task: Task, words: int) -> bool:
 
 
 def _criterion(cid: str, family: str, name: str, weight: float, **params: Any) -> Criterion:
-    return Criterion(id=cid, text=f"{name} {params}", weight=weight, category=family,
-                     route=CheckRoute(name=name, params=params))
+    return Criterion(
+        id=cid, text=f"{name} {params}", weight=weight, category=family, route=CheckRoute(name=name, params=params)
+    )
 
 
 class ToyPolicy:
@@ -109,7 +115,12 @@ class ToyPolicy:
         self.calls = 0
 
     def generate(
-        self, prompts: Sequence[Any], *, n: int, seed: int, max_tokens: int | None = None,
+        self,
+        prompts: Sequence[Any],
+        *,
+        n: int,
+        seed: int,
+        max_tokens: int | None = None,
         temperature: float | None = None,
     ) -> list[list[Completion]]:
         self.calls += 1
@@ -150,16 +161,24 @@ class Toy:
     """Tasks, catalogue, config and a hand-written loop."""
 
     Policy, Reference = ToyPolicy, ToyReference
+    groups = 24  # a step
 
     def __init__(self) -> None:
         tasks = []
-        for domain, count in (("ok", 60), ("easy", 24), ("hard", 24)):
+        for domain, count in (("ok", 60), ("easy", 60), ("hard", 24)):
             for i in range(count):
                 said = _criterion(f"{domain}-{i}-fact", "fact", "toy.says", 1.0, word=f"w{i}")
                 long = _criterion(f"{domain}-{i}-long", "long", "toy.long", 2.0, words=4)
                 criteria = (said, long) if domain == "ok" else (said,)
-                tasks.append(Task(id=f"{domain}-{i}", prompt=f"{domain} {i}", domain=domain,
-                                  rubric=Rubric(criteria=criteria), reference_answer=f"w{i} and so on"))
+                tasks.append(
+                    Task(
+                        id=f"{domain}-{i}",
+                        prompt=f"{domain} {i}",
+                        domain=domain,
+                        rubric=Rubric(criteria=criteria),
+                        reference_answer=f"w{i} and so on",
+                    )
+                )
         self.tasks = TaskSet(tasks)
         self.catalogue = (
             _criterion("cat.wrong", "wrong", "toy.says", 1.0, word="wrong"),
@@ -168,9 +187,9 @@ class Toy:
 
     def config(self, **sections: dict[str, Any]) -> dict[str, Any]:
         base: dict[str, Any] = {
-            "train": {"steps": 100, "groups_per_step": 16, "group_size": 8},
+            "train": {"steps": 100, "groups_per_step": Toy.groups, "group_size": 8},
             "updates": {"first_step": 6, "every": 6},
-            "reference": {"first_groups": 64, "trickle_groups": 6, "label_budget": 0.2},
+            "reference": {"first_groups": 96, "trickle_groups": 6, "label_budget": 0.2},
             "memory": {"embedding": "hashing"},
             "guidance": {"template": "hints/plain.j2"},
             "gate": {"max_pairs": 40},
@@ -188,7 +207,7 @@ class Toy:
 
     def step(self, harness: Harness, policy: ToyPolicy, step: int) -> None:
         """One training step without the training."""
-        tasks = harness.draw(16, step)
+        tasks = harness.draw(self.groups, step)
         prompts = harness.guide(tasks, 8, step)
         drawn = [
             [policy.generate([p.generate_with], n=1, seed=1000 * step + 8 * g + i)[0][0] for i, p in enumerate(row)]
@@ -196,15 +215,26 @@ class Toy:
         ]
         version = harness.state.version
         scored = harness.score(tasks, [[c.text for c in row] for row in drawn], version)
-        harness.observe([
-            Rollout(
-                id=f"{step}-{g}-{i}", task_id=task.id, group_id=f"{step}-{g}", step=step, completion=c.text,
-                harness_version=version, guidance_id=p.guidance_id, verdicts=s.verdicts, reward=s.reward,
-                tokens=c.tokens, logprob=c.logprob, logprob_plain=-1.0,
-            )
-            for g, task in enumerate(tasks)
-            for i, (c, p, s) in enumerate(zip(drawn[g], prompts[g], scored[g], strict=True))
-        ])
+        harness.observe(
+            [
+                Rollout(
+                    id=f"{step}-{g}-{i}",
+                    task_id=task.id,
+                    group_id=f"{step}-{g}",
+                    step=step,
+                    completion=c.text,
+                    harness_version=version,
+                    guidance_id=p.guidance_id,
+                    verdicts=s.verdicts,
+                    reward=s.reward,
+                    tokens=c.tokens,
+                    logprob=c.logprob,
+                    logprob_plain=-1.0,
+                )
+                for g, task in enumerate(tasks)
+                for i, (c, p, s) in enumerate(zip(drawn[g], prompts[g], scored[g], strict=True))
+            ]
+        )
 
     def train(self, harness: Harness, steps: int, policy: ToyPolicy | None = None, start: int = 0) -> list[Outcome]:
         """Steps ``start`` to ``steps``, with the updates that are due."""

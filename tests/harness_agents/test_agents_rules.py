@@ -50,8 +50,17 @@ class Bench:
                 texts = [c.text for c in policy.generate([task.prompt], n=8, seed=g)[0]]
                 verdicts = self.scorer.verdicts(task, texts, rubric)
                 for i, (t, v, r) in enumerate(zip(texts, verdicts, group_rewards(rubric, verdicts), strict=True)):
-                    out.append(Rollout(id=f"{task.id}.{g}.{i}", task_id=task.id, group_id=f"{task.id}.{g}", step=g,
-                                       completion=t, verdicts=v, reward=r))
+                    out.append(
+                        Rollout(
+                            id=f"{task.id}.{g}.{i}",
+                            task_id=task.id,
+                            group_id=f"{task.id}.{g}",
+                            step=g,
+                            completion=t,
+                            verdicts=v,
+                            reward=r,
+                        )
+                    )
         return out
 
     def situation(self, rollouts: Sequence[Rollout] = (), *, labelled: int = 0, **more: Any) -> Situation:
@@ -64,9 +73,17 @@ class Bench:
             values |= {r.id: v for r, v in zip(g.rollouts, row, strict=True)}
         state = more.get("state", HarnessState())
         settings: dict[str, Any] = {
-            "update": 1, "step": 3, "state": state, "tasks": self.toy.tasks, "scorer": self.scorer,
-            "report": diagnose(rollouts, self.toy.tasks, state, values or None), "capabilities": Capabilities(),
-            "has_reference": labelled > 0, "group_size": 8, "entries": entries, "catalogue": self.toy.catalogue,
+            "update": 1,
+            "step": 3,
+            "state": state,
+            "tasks": self.toy.tasks,
+            "scorer": self.scorer,
+            "report": diagnose(rollouts, self.toy.tasks, state, values or None),
+            "capabilities": Capabilities(),
+            "has_reference": labelled > 0,
+            "group_size": 8,
+            "entries": entries,
+            "catalogue": self.toy.catalogue,
         }
         return Situation(**{**settings, **more})
 
@@ -77,8 +94,9 @@ def bench(toy: Any) -> Bench:
 
 
 def told(edit: Edit, status: str, *, update: int = 1) -> LedgerEntry:
-    return LedgerEntry.model_validate({"update": update, "step": 1, "interface": edit.interface, "edit": edit,
-                                       "status": status, "state_version": 0})
+    return LedgerEntry.model_validate(
+        {"update": update, "step": 1, "interface": edit.interface, "edit": edit, "status": status, "state_version": 0}
+    )
 
 
 def protect(tasks: TaskSet, family: str) -> TaskSet:
@@ -149,8 +167,15 @@ def test_a_domain_waits_for_the_global_decision_and_for_test_groups(bench: Bench
 
 def test_no_reference_means_no_rubric_edit_but_retiring_what_says_nothing(bench: Bench) -> None:
     def silent(task: Task) -> Task:
-        always = Criterion.model_validate({"id": f"{task.id}-any", "text": "any", "category": "any", "weight": 1.0,
-                                           "route": {"kind": "check", "name": "toy.long", "params": {"words": 1}}})
+        always = Criterion.model_validate(
+            {
+                "id": f"{task.id}-any",
+                "text": "any",
+                "category": "any",
+                "weight": 1.0,
+                "route": {"kind": "check", "name": "toy.long", "params": {"words": 1}},
+            }
+        )
         return task.model_copy(update={"rubric": Rubric(criteria=(*task.rubric.criteria, always))})
 
     bench.toy.tasks = TaskSet([silent(t) for t in bench.toy.tasks])
@@ -256,8 +281,11 @@ def test_leaks_are_vetoed(bench: Bench) -> None:
 def test_protected_criteria_are_refused_before_any_probe(bench: Bench, toy: Any) -> None:
     tasks = protect(toy.tasks, "long")
     s = bench.situation(tasks=tasks)
-    for edit in (RubricReweight(family="long", multiplier=2.0), RubricRetire(family="long"),
-                 RubricComposite(multipliers={"long": 0.5})):
+    for edit in (
+        RubricReweight(family="long", multiplier=2.0),
+        RubricRetire(family="long"),
+        RubricComposite(multipliers={"long": 0.5}),
+    ):
         assert "protected" in str(veto(s, edit))
     assert veto(s, RubricReweight(family="fact", multiplier=2.0)) is None
     # nothing protected in the domain that this one covers

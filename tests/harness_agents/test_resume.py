@@ -99,11 +99,16 @@ def _deadly(toy: Any, kill: str) -> dict[str, Any]:
 
 def facts(folder: Path) -> dict[str, Any]:
     run = folder / "run"
-    updates = [{k: v for k, v in r.items() if k != "seconds"} for r in read_jsonl(run / "metrics.jsonl")
-               if r["kind"] == "update"]
+    updates = [
+        {k: v for k, v in r.items() if k != "seconds"}
+        for r in read_jsonl(run / "metrics.jsonl")
+        if r["kind"] == "update"
+    ]
     steps = [r for r in read_jsonl(run / "metrics.jsonl") if r["kind"] == "step"]
-    memory = {json.loads(line)["id"]: json.loads(line)["text"]
-              for line in (run / "memory" / "records.jsonl").read_text().splitlines()}
+    memory = {
+        json.loads(line)["id"]: json.loads(line)["text"]
+        for line in (run / "memory" / "records.jsonl").read_text().splitlines()
+    }
     return {
         "ledger": (run / "ledger.jsonl").read_text(),
         "states": {p.name: p.read_text() for p in sorted((run / "states").iterdir())},

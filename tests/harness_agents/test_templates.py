@@ -20,8 +20,15 @@ def task(prompt: object) -> Task:
 
 def test_every_shipped_template_is_sound() -> None:
     templates = Templates()
-    assert {"evolver.j2", "proposer.j2", "critic.j2", "judge.j2", "reference.j2", "hints/plain.j2",
-            "hints/microworld.j2"} <= set(templates.names())
+    assert {
+        "evolver.j2",
+        "proposer.j2",
+        "critic.j2",
+        "judge.j2",
+        "reference.j2",
+        "hints/plain.j2",
+        "hints/microworld.j2",
+    } <= set(templates.names())
     for name in templates.names():
         info = templates.info(name)
         assert info.variables

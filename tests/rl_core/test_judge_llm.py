@@ -45,16 +45,19 @@ def judge(*replies: str | Exception, **more: Any) -> tuple[LLMJudge, list[list[d
 
 
 def test_reads_binary_and_graded_verdicts() -> None:
-    j, seen = judge('Sure:\n```json\n{"verdicts": [{"id": "a", "verdict": true}, {"id": "b", "verdict": "unmet"}, '
-                    '{"id": "g", "verdict": "some"}, {"id": "invented", "verdict": true}]}\n```')
+    j, seen = judge(
+        'Sure:\n```json\n{"verdicts": [{"id": "a", "verdict": true}, {"id": "b", "verdict": "unmet"}, '
+        '{"id": "g", "verdict": "some"}, {"id": "invented", "verdict": true}]}\n```'
+    )
     assert j.verdicts(TASK, ["x"], CRITERIA) == [{"a": Verdict(1.0), "b": Verdict(0.0), "g": Verdict(0.5)}]
     assert len(seen) == 1
 
 
 def test_asks_again_for_what_lacks_a_verdict_and_keeps_what_was_read() -> None:
-    j, seen = judge('{"verdicts": [{"id": "a", "verdict": true}]}',
-                    '{"verdicts": [{"id": "a", "verdict": false}, {"id": "b", "verdict": 0}, '
-                    '{"id": "g", "verdict": 2}]}')
+    j, seen = judge(
+        '{"verdicts": [{"id": "a", "verdict": true}]}',
+        '{"verdicts": [{"id": "a", "verdict": false}, {"id": "b", "verdict": 0}, {"id": "g", "verdict": 2}]}',
+    )
     assert j.verdicts(TASK, ["x"], CRITERIA)[0] == {"a": Verdict(1.0), "b": Verdict(0.0), "g": Verdict(1.0)}
     assert "b, g" in seen[1][-1]["content"]
 
@@ -76,8 +79,9 @@ def test_a_missing_verdict_has_its_cause_and_is_never_zero(reply: Any, cause: An
 
 
 def test_out_of_range_and_wrong_types_are_not_verdicts() -> None:
-    j, _ = judge('{"verdicts": [{"id": "a", "verdict": 7}, {"id": "b", "verdict": "maybe"}, '
-                 '{"id": "g", "verdict": 9}]}')
+    j, _ = judge(
+        '{"verdicts": [{"id": "a", "verdict": 7}, {"id": "b", "verdict": "maybe"}, {"id": "g", "verdict": 9}]}'
+    )
     assert all(v.value is None for v in j.verdicts(TASK, ["x"], CRITERIA)[0].values())
 
 

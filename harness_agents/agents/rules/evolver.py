@@ -17,7 +17,7 @@ from harness_agents.agents.rules.reading import (
     next_hint,
     protected_families,
     silent_criteria,
-    steadily,
+    surely_mastered,
 )
 from rl_core.edits import Interface, Scope, as_composite
 from rl_core.reward_report import Alarm, AlarmKind
@@ -28,9 +28,8 @@ MIN_CLUSTER = 3
 MIN_CLUSTER_SHARE = 0.04
 #: Tasks that receive a smaller share of the draws are not worth a sampler edit.
 MIN_SHARE = 0.04
-#: A domain is mastered when surely more than this share of its groups is dead_high. One failure in a group of
-#: eight still teaches a lot, so tasks that are only mostly mastered are worth their draws.
-MASTERED_SHARE = 0.9
+#: Updates to wait after a rejected sampler edit: what a policy masters changes slowly, and a test costs labels.
+COOLDOWN = 1
 
 
 class RulesEvolver:
@@ -112,14 +111,11 @@ class RulesEvolver:
     # ---- sampler
 
     def _sampler(self, s: Situation) -> list[Attribution]:
-        """Whole domains that are mostly mastered, and single tasks that stay dead and that no hint can open."""
-        mastered = [
-            t.id
-            for t in s.tasks
-            if net_factor(s.state, t) > 1 / 8
-            and ((t.domain in s.report.domains and s.report.domains[t.domain].groups.dead_high.low > MASTERED_SHARE)
-                 or steadily(s, t.id, "dead_high"))
-        ]
+        """Tasks that are mastered for good, and tasks that stay dead and that no hint can open."""
+        lately = [e for e in s.history if e.edit.interface == "sampler" and s.update - e.update <= COOLDOWN]
+        if any(e.status == "rejected" for e in lately):
+            return []
+        mastered = [i for i in surely_mastered(s) if net_factor(s.state, s.tasks[i]) > 1 / 8]
         hard = [
             i
             for i in dead_tasks(s, "dead_low")

@@ -15,6 +15,10 @@ from rl_core.task import Task
 HINT_KINDS: tuple[GuidanceKind, ...] = ("partial_answer", "criteria")
 #: Two clusters of tasks that share at least this part are the same cluster.
 SAME_CLUSTER = 0.5
+#: Fewer mastered tasks than this say nothing about how often they stay mastered.
+MIN_MASTERED = 8
+#: Share of the last groups of mastered tasks that must be dead_high again.
+MASTERED_SHARE = 0.85
 #: Last groups in a row that must be dead before one task is called dead without an alarm of its domain.
 MIN_RUN = 2
 
@@ -41,6 +45,25 @@ def steadily(s: Situation, task_id: str, kind: DeadKind | Literal["live"], group
     """Whether the task's last ``groups`` groups were all of this kind."""
     t = s.report.tasks.get(task_id)
     return t is not None and t.last == kind and t.run >= groups
+
+
+def surely_mastered(s: Situation) -> list[str]:
+    """Tasks whose groups were all dead_high, when the pooled last group of such tasks says that they stay so.
+
+    Picking tasks by their past groups picks lucky ones, too; the last group of each is kept out of the
+    choice and tells without that bias how often the chosen are really dead. One failure in a group of
+    eight still teaches a lot, so tasks that are only mostly mastered are worth their draws.
+    """
+    chosen, stayed = [], 0
+    for task_id, t in s.report.tasks.items():
+        scored = t.groups - t.unscored
+        past = t.dead_high - (t.last == "dead_high")
+        if task_id in s.tasks and scored >= 2 and past == scored - 1:
+            chosen.append(task_id)
+            stayed += t.last == "dead_high"
+    if len(chosen) < MIN_MASTERED or stayed < MASTERED_SHARE * len(chosen):
+        return []
+    return [i for i in chosen if s.report.tasks[i].last == "dead_high"]
 
 
 def draw_share(state: HarnessState, tasks: Iterable[Task], ids: Iterable[str]) -> float:
