@@ -40,12 +40,18 @@ def build_tasks() -> TaskSet:
     for domain, words in (("colours", COLOURS), ("animals", ANIMALS)):
         for word in words:
             criteria = (
-                Criterion(id="names", text=f"names {word}", weight=3,
-                          route=CheckRoute(name="example.names", params={"word": word})),
-                Criterion(id="short", text="at most five words",
-                          route=CheckRoute(name="example.at_most", params={"words": 5})),
-                Criterion(id="praise", text="says great",
-                          route=CheckRoute(name="example.names", params={"word": "great"})),
+                Criterion(
+                    id="names",
+                    text=f"names {word}",
+                    weight=3,
+                    route=CheckRoute(name="example.names", params={"word": word}),
+                ),
+                Criterion(
+                    id="short", text="at most five words", route=CheckRoute(name="example.at_most", params={"words": 5})
+                ),
+                Criterion(
+                    id="praise", text="says great", route=CheckRoute(name="example.names", params={"word": "great"})
+                ),
             )
             tasks.append(Task(id=word, prompt=f"say {word}", domain=domain, rubric=Rubric(criteria=criteria)))
     return TaskSet(tasks)
@@ -59,8 +65,16 @@ def build_model() -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
         tokenizer_object=inner, pad_token="<pad>", eos_token="<end>", unk_token="<unk>", padding_side="left"
     )
     config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        max_position_embeddings=128, pad_token_id=0, eos_token_id=1, bos_token_id=None, tie_word_embeddings=True,
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=128,
+        pad_token_id=0,
+        eos_token_id=1,
+        bos_token_id=None,
+        tie_word_embeddings=True,
     )
     return LlamaForCausalLM(config), tokenizer
 
@@ -76,9 +90,18 @@ def main() -> None:
     settings = {"updates": {"first_step": 5, "every": 10}, "train": {"steps": options.steps}}  # + or a YAML file
     harness = Harness.from_config(settings, tasks=build_tasks())  # +
     args = GRPOConfig(
-        output_dir=options.out, max_steps=options.steps, per_device_train_batch_size=48, num_generations=8,
-        gradient_accumulation_steps=1, max_completion_length=8, learning_rate=3e-3, report_to="none",
-        logging_steps=5, save_strategy="no", bf16=False, gradient_checkpointing=False,
+        output_dir=options.out,
+        max_steps=options.steps,
+        per_device_train_batch_size=48,
+        num_generations=8,
+        gradient_accumulation_steps=1,
+        max_completion_length=8,
+        learning_rate=3e-3,
+        report_to="none",
+        logging_steps=5,
+        save_strategy="no",
+        bf16=False,
+        gradient_checkpointing=False,
     )
     trainer = GRPOTrainer(
         model=model,

@@ -67,7 +67,13 @@ def run_demo(out: Path, seed: int, steps: int | None = None) -> dict[str, Any]:
             return False
 
         summary = run_training(
-            config, out=out, reference=reference, warm=warm, stop=watch, progress=progress, name="with harness",
+            config,
+            out=out,
+            reference=reference,
+            warm=warm,
+            stop=watch,
+            progress=progress,
+            name="with harness",
             report=False,
         )
         write_atomic(match, json.dumps({"rollouts": summary["rollouts"]}))
@@ -78,8 +84,12 @@ def run_demo(out: Path, seed: int, steps: int | None = None) -> dict[str, Any]:
             time.sleep(0.2)
         baseline.check()
     other = json.loads(RunFolder(out / "baseline").summary.read_text(encoding="utf-8"))
-    summary |= {"baseline": other, "gain": summary["gold_last"] - other["gold_last"],
-                "seconds": round(time.monotonic() - started, 1), "requests": server.requests}
+    summary |= {
+        "baseline": other,
+        "gain": summary["gold_last"] - other["gold_last"],
+        "seconds": round(time.monotonic() - started, 1),
+        "requests": server.requests,
+    }
     write_atomic(folder.summary, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
     write_report(out)
     print()
@@ -110,8 +120,18 @@ class _Baseline:
         out.mkdir(parents=True, exist_ok=True)
         self._log = out / "output.txt"
         self._command = [
-            sys.executable, "-m", "harness_agents.demo", "--out", str(out), "--seed", str(seed), "--warm", str(warm),
-            "--match", str(match), *(["--steps", str(steps)] if steps else []),
+            sys.executable,
+            "-m",
+            "harness_agents.demo",
+            "--out",
+            str(out),
+            "--seed",
+            str(seed),
+            "--warm",
+            str(warm),
+            "--match",
+            str(match),
+            *(["--steps", str(steps)] if steps else []),
         ]
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -53,8 +53,12 @@ def measure(
     """
     run, config = services.now, services.config
     if isinstance(edit, GuidanceRemove) and edit.item_id in run.idle_hints:
-        return Measured("accepted", "idle", "accepted: its dose is 0 for every task, so removing it changes no rollout",
-                        {"pairs": 0, "mean_d": 0.0, "rollouts": 0, "labels": 0})
+        return Measured(
+            "accepted",
+            "idle",
+            "accepted: its dose is 0 for every task, so removing it changes no rollout",
+            {"pairs": 0, "mean_d": 0.0, "rollouts": 0, "labels": 0},
+        )
     spent = run.live = Cost()
     reference_free_rubric = services.reference is None and edit.interface == "rubric"
     context = ProbeContext(
@@ -88,10 +92,15 @@ def measure(
     )
     keys: list[str] = []
     decision = decide(_noted(pairs_for(edit, context), keys, set(exclude)), rule, carried=carried)
-    figures = {**decision.figures, "rollouts": spent.rollouts, "labels": spent.labels,
-               "reference_calls": spent.reference_calls}
-    out = Measured(decision.status, _why(decision.status, decision.reason), decision.reason, figures,
-                   dict(decision.carry), keys)
+    figures = {
+        **decision.figures,
+        "rollouts": spent.rollouts,
+        "labels": spent.labels,
+        "reference_calls": spent.reference_calls,
+    }
+    out = Measured(
+        decision.status, _why(decision.status, decision.reason), decision.reason, figures, dict(decision.carry), keys
+    )
     if out.status == "accepted" and isinstance(edit, (GuidanceAdd, GuidanceDose)):
         _guard_learnable(out, context.hinted, config.guidance.min_logprob)
     if services.reference is None:
@@ -163,8 +172,11 @@ def label_groups(services: Services, cost: Mapping[str, int]) -> dict[str, int]:
     Groups are drawn uniformly and labelled whole; the bank sorts them into its halves. After a
     restart the same groups are chosen, and those already in the bank are counted but not bought again.
     """
-    out = {"rollouts": cost.get("rollouts", 0), "labels": cost.get("labels", 0),
-           "reference_calls": cost.get("reference_calls", 0)}
+    out = {
+        "rollouts": cost.get("rollouts", 0),
+        "labels": cost.get("labels", 0),
+        "reference_calls": cost.get("reference_calls", 0),
+    }
     if services.reference is None:
         return out
     run, config = services.now, services.config
@@ -236,18 +248,30 @@ def build_report(services: Services) -> RewardReport:
         name: s.model_copy(update={"validity": against.domains[name].validity}) if name in against.domains else s
         for name, s in report.domains.items()
     }
-    return report.model_copy(update={
-        "labels": against.labels,
-        "overall": report.overall.model_copy(update={"validity": against.overall.validity}),
-        "domains": domains,
-        "alarms": tuple(sorted(alarms, key=lambda a: -a.severity)),
-        "tests": report.tests + against.tests,
-    })
+    return report.model_copy(
+        update={
+            "labels": against.labels,
+            "overall": report.overall.model_copy(update={"validity": against.overall.validity}),
+            "domains": domains,
+            "alarms": tuple(sorted(alarms, key=lambda a: -a.severity)),
+            "tests": report.tests + against.tests,
+        }
+    )
 
 
 def _again(r: Rollout, verdicts: Mapping[str, Any], reward: float | None) -> Rollout:
     return Rollout(
-        id=r.id, task_id=r.task_id, group_id=r.group_id, step=r.step, completion=r.completion,
-        policy_version=r.policy_version, harness_version=r.harness_version, phase="train", guidance_id=r.guidance_id,
-        verdicts=verdicts, reward=reward, tokens=r.tokens, truncated=r.truncated,
+        id=r.id,
+        task_id=r.task_id,
+        group_id=r.group_id,
+        step=r.step,
+        completion=r.completion,
+        policy_version=r.policy_version,
+        harness_version=r.harness_version,
+        phase="train",
+        guidance_id=r.guidance_id,
+        verdicts=verdicts,
+        reward=reward,
+        tokens=r.tokens,
+        truncated=r.truncated,
     )

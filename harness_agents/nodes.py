@@ -42,9 +42,18 @@ class UpdateNodes:
         run = self.services.now
         cost = label_groups(self.services, {}) if run.rollouts else {"rollouts": 0, "labels": 0, "reference_calls": 0}
         return {
-            "base_version": run.state.version, "cost": cost, "decisions": [], "queue": [], "round": 0,
-            "asked_again": False, "used_pairs": {}, "carried": {k: dict(v) for k, v in run.carried.items()},
-            "new_state": None, "report": None, "agents": {}, "notes": [],
+            "base_version": run.state.version,
+            "cost": cost,
+            "decisions": [],
+            "queue": [],
+            "round": 0,
+            "asked_again": False,
+            "used_pairs": {},
+            "carried": {k: dict(v) for k, v in run.carried.items()},
+            "new_state": None,
+            "report": None,
+            "agents": {},
+            "notes": [],
         }
 
     def diagnose(self, state: UpdateState) -> dict[str, Any]:
@@ -66,7 +75,9 @@ class UpdateNodes:
         alarms = _report(state).alarms
         try:
             found = memory.recall(
-                "; ".join(a.text for a in alarms[:3]), recent=config.recall_recent, near=config.recall_near,
+                "; ".join(a.text for a in alarms[:3]),
+                recent=config.recall_recent,
+                near=config.recall_near,
                 max_chars=RECALL_CHARS,
             )
         except Exception as e:
@@ -129,19 +140,29 @@ class UpdateNodes:
             used = state["used_pairs"]
             family = _lineage(proposal.edit)
             measured = measure(
-                self.services, proposal.edit, current, cost=state["cost"],
+                self.services,
+                proposal.edit,
+                current,
+                cost=state["cost"],
                 accepted_so_far=self._accepted_before() + len(accepted),
-                exclude=used.get(family, ()), carried=evidence_for(state["carried"], proposal.edit, current),
+                exclude=used.get(family, ()),
+                carried=evidence_for(state["carried"], proposal.edit, current),
             )
             cost = dict(state["cost"])
             for name in cost:
                 cost[name] += int(measured.figures.get(name) or 0)
             carried = {k: v for k, v in state["carried"].items() if k != key}
             if measured.carry:
-                carried[key] = {**measured.carry, "base": base_of(current, proposal.edit),
-                                "proposal": proposal.model_dump(mode="json")}
-            update |= {"cost": cost, "carried": carried,
-                       "used_pairs": {**used, family: [*used.get(family, []), *measured.keys]}}
+                carried[key] = {
+                    **measured.carry,
+                    "base": base_of(current, proposal.edit),
+                    "proposal": proposal.model_dump(mode="json"),
+                }
+            update |= {
+                "cost": cost,
+                "carried": carried,
+                "used_pairs": {**used, family: [*used.get(family, []), *measured.keys]},
+            }
         decision = _decision(proposal, measured)
         done = [*state["decisions"], decision]
         full = sum(d["status"] == "accepted" for d in done) >= self.services.config.updates.max_edits
@@ -209,21 +230,45 @@ class UpdateNodes:
 
     def _write_ledger(self, state: UpdateState, version: int) -> None:
         for d in state["decisions"]:
-            self.services.ledger.append({
-                "update": state["update"],
-                "step": state["step"],
-                "state_version": version if d["status"] == "accepted" else state["base_version"],
-                **{k: d[k] for k in ("interface", "edit", "status", "figures", "reason", "description", "failure",
-                                     "prediction")},
-            })
+            self.services.ledger.append(
+                {
+                    "update": state["update"],
+                    "step": state["step"],
+                    "state_version": version if d["status"] == "accepted" else state["base_version"],
+                    **{
+                        k: d[k]
+                        for k in (
+                            "interface",
+                            "edit",
+                            "status",
+                            "figures",
+                            "reason",
+                            "description",
+                            "failure",
+                            "prediction",
+                        )
+                    },
+                }
+            )
 
     def _situation(self, state: UpdateState, current: HarnessState | None = None) -> Situation:
         s, run = self.services, self.services.now
         return Situation(
-            update=state["update"], step=state["step"], state=current or self._stacked(state), tasks=s.tasks,
-            report=_report(state), scorer=s.scorer, capabilities=s.capabilities, has_reference=s.reference is not None,
-            group_size=s.config.train.group_size, entries=evidence_entries(s), test_groups=count_test_groups(s),
-            history=s.history(), recall=state.get("recall", ()), catalogue=s.catalogue, idle_hints=run.idle_hints,
+            update=state["update"],
+            step=state["step"],
+            state=current or self._stacked(state),
+            tasks=s.tasks,
+            report=_report(state),
+            scorer=s.scorer,
+            capabilities=s.capabilities,
+            has_reference=s.reference is not None,
+            group_size=s.config.train.group_size,
+            entries=evidence_entries(s),
+            test_groups=count_test_groups(s),
+            history=s.history(),
+            recall=state.get("recall", ()),
+            catalogue=s.catalogue,
+            idle_hints=run.idle_hints,
             min_domain_groups=s.config.gate.min_pairs,
             may_write_criteria=s.reference is not None or s.config.approval == "human",
         )
@@ -262,8 +307,14 @@ def _decision(proposal: Proposal, measured: Measured) -> dict[str, Any]:
         "figures": figures,
         "reason": measured.reason,
         "description": describe(proposal.edit),
-        "failure": {"kind": a.kind, "statistic": a.statistic, "where": a.where, "reason": a.reason,
-                    "interval": list(a.interval) if a.interval else None, "scope": a.scope.model_dump(mode="json")},
+        "failure": {
+            "kind": a.kind,
+            "statistic": a.statistic,
+            "where": a.where,
+            "reason": a.reason,
+            "interval": list(a.interval) if a.interval else None,
+            "scope": a.scope.model_dump(mode="json"),
+        },
         "prediction": proposal.prediction,
     }
 

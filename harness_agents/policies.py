@@ -28,8 +28,11 @@ def load_policy(config: HarnessConfig, world: World | None, *, warm: Path | None
     name = config.policy.model
     if name == "microworld":
         if world is None:
-            raise InputError("the microworld policy reads only microworld tasks", field="policy.model",
-                             mend="use smollm or a transformers model folder")
+            raise InputError(
+                "the microworld policy reads only microworld tasks",
+                field="policy.model",
+                mend="use smollm or a transformers model folder",
+            )
         torch.set_num_threads(1)  # the model is so small that threads only get in each other's way
         loaded = _microworld(world, warm, say)
     elif name == "smollm":
@@ -43,8 +46,12 @@ def load_policy(config: HarnessConfig, world: World | None, *, warm: Path | None
             tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
             model = AutoModelForCausalLM.from_pretrained(name, local_files_only=True, dtype=config.policy.dtype)
         except (OSError, ValueError) as e:
-            raise InputError(f"no usable model ({str(e).splitlines()[0][:120]})", where=name, field="policy.model",
-                             mend="name a folder written by save_pretrained") from None
+            raise InputError(
+                f"no usable model ({str(e).splitlines()[0][:120]})",
+                where=name,
+                field="policy.model",
+                mend="name a folder written by save_pretrained",
+            ) from None
         loaded = LoadedPolicy(model, tokenizer)
     if config.policy.train_layers is not None:
         _freeze_all_but_last(loaded.model, config.policy.train_layers)

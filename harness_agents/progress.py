@@ -19,8 +19,13 @@ class Progress:
         self._console = Console()
         self._screen = self._console.is_terminal
         self._bars = Bars(
-            TextColumn("{task.description:<16}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"), console=self._console, disable=not self._screen,
+            TextColumn("{task.description:<16}"),
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self._console,
+            disable=not self._screen,
         )
         self._ids = {name: self._bars.add_task(name, total=total, note="") for name, total in names.items()}
         self._totals = dict(names)

@@ -47,8 +47,18 @@ def run_training(
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if progress is None:
         with Progress({name: config.train.steps}) as bars:
-            return run_training(config, out=out, resume=resume, reference=reference, judge=judge, warm=warm, stop=stop,
-                                progress=bars, name=name, report=report)
+            return run_training(
+                config,
+                out=out,
+                resume=resume,
+                reference=reference,
+                judge=judge,
+                warm=warm,
+                stop=stop,
+                progress=bars,
+                name=name,
+                report=report,
+            )
 
     from harness_agents.harness import Harness
     from harness_agents.policies import load_policy
@@ -59,7 +69,9 @@ def run_training(
     harness = Harness.from_config(config, tasks=tasks, judge=judge, reference=reference, run_dir=out)
     try:
         folder = RunFolder(out)
-        policy = load_policy(config, world, warm=warm or folder.checkpoints, say=lambda t: progress.update(name, 0, note=t))
+        policy = load_policy(
+            config, world, warm=warm or folder.checkpoints, say=lambda t: progress.update(name, 0, note=t)
+        )
         trainer = _trainer(config, policy, harness, folder, world, held_out, progress, name, stop)
         checkpoint = _last_checkpoint(folder) if resume else None
         if resume:
@@ -106,8 +118,15 @@ def _split(config: HarnessConfig, world: World | None) -> tuple[TaskSet | None, 
 
 
 def _trainer(
-    config: HarnessConfig, policy: Any, harness: Any, folder: RunFolder, world: World | None, held_out: list[Task],
-    progress: Progress, name: str, stop: Stop | None,
+    config: HarnessConfig,
+    policy: Any,
+    harness: Any,
+    folder: RunFolder,
+    world: World | None,
+    held_out: list[Task],
+    progress: Progress,
+    name: str,
+    stop: Stop | None,
 ) -> Any:
     from harness_agents.metrics import append_once
     from rl_core.adapters.guided_loss import GuidedLoss
@@ -115,9 +134,16 @@ def _trainer(
 
     t, g = config.train, config.guidance
     settings = GRPOSettings(
-        steps=t.steps, groups_per_step=t.groups_per_step, group_size=t.group_size, max_tokens=t.max_tokens,
-        learning_rate=t.learning_rate, temperature=t.temperature, beta=t.beta, seed=config.seed,
-        rows_per_pass=t.rows_per_pass, bf16=False,
+        steps=t.steps,
+        groups_per_step=t.groups_per_step,
+        group_size=t.group_size,
+        max_tokens=t.max_tokens,
+        learning_rate=t.learning_rate,
+        temperature=t.temperature,
+        beta=t.beta,
+        seed=config.seed,
+        rows_per_pass=t.rows_per_pass,
+        bf16=False,
         gradient_checkpointing=False,
     )
     loss = GuidedLoss(importance=g.importance, ratio_cap=g.ratio_cap, ratio_floor=g.ratio_floor, baseline=g.baseline)
@@ -141,7 +167,13 @@ def _trainer(
             control.should_training_stop = True
 
     trainer = build_trainer(
-        policy.model, policy.tokenizer, harness, settings, out=folder.checkpoints, loss=loss, strict=config.strict,
+        policy.model,
+        policy.tokenizer,
+        harness,
+        settings,
+        out=folder.checkpoints,
+        loss=loss,
+        strict=config.strict,
         after=[step_callback(after_step)],
     )
     trainer.harness_evaluate = evaluate
@@ -169,7 +201,8 @@ def _evaluate(
     by_domain = {d: sum(v) / len(v) for d, v in gold.items()}
     counts = harness.counts()
     return {
-        "kind": "eval", "step": step,
+        "kind": "eval",
+        "step": step,
         "gold": sum(by_domain.values()) / len(by_domain) if by_domain else None,
         "gold_by_domain": by_domain,
         "reward": sum(rewards) / len(rewards) if rewards else None,
@@ -208,6 +241,9 @@ def last_row(path: Path, kind: str) -> dict[str, Any]:
 def _last_update_lines(folder: RunFolder, update: int) -> list[str]:
     from rl_core.ledger import Ledger
 
+    failed = next((r["error"] for r in _rows(folder, "update") if r["update"] == update and r.get("error")), None)
+    if failed:
+        return [f"update {update} failed, nothing changed: {_short(failed)}"]
     entries = [e for e in Ledger(folder.ledger).entries if e.update == update]
     if not entries:
         return [f"update {update}: nothing to change"]
@@ -223,7 +259,8 @@ def _last_checkpoint(folder: RunFolder) -> Path | None:
     from rl_core.adapters.trl_callback import HARNESS_FILE
 
     found = [
-        p for p in folder.checkpoints.glob("checkpoint-*")
+        p
+        for p in folder.checkpoints.glob("checkpoint-*")
         if p.name.rpartition("-")[2].isdigit() and (p / "trainer_state.json").exists() and (p / HARNESS_FILE).exists()
     ]
     return max(found, key=lambda p: int(p.name.rpartition("-")[2]), default=None)
@@ -236,7 +273,9 @@ def _summary(config: HarnessConfig, harness: Any, folder: RunFolder, step: int, 
     first, last = (evals[0], evals[-1]) if evals else ({}, {})
     notes = []
     if config.updates.enabled and config.reference.model == "none":
-        notes.append("No reference: every accepted edit shows signal, not validity; criteria are not added or rewritten.")
+        notes.append(
+            "No reference: every accepted edit shows signal, not validity; criteria are not added or rewritten."
+        )
     return {
         "command": " ".join(["harness-agents", *sys.argv[1:]]),
         "seed": config.seed,
@@ -265,8 +304,17 @@ def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     out = {"python": sys.version.split()[0]}
-    for name in ("harness-agents", "torch", "transformers", "trl", "langgraph", "langchain-core", "litellm", "chromadb",
-                 "tenacity"):
+    for name in (
+        "harness-agents",
+        "torch",
+        "transformers",
+        "trl",
+        "langgraph",
+        "langchain-core",
+        "litellm",
+        "chromadb",
+        "tenacity",
+    ):
         try:
             out[name] = version(name)
         except PackageNotFoundError:

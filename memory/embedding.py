@@ -94,7 +94,7 @@ def minilm_installed() -> bool:
 
 
 def default_embedder(name: str = "auto") -> Embedder:
-    """"minilm", "hashing", or "auto": MiniLM where its package is installed, else hashing.
+    """ "minilm", "hashing", or "auto": MiniLM where its package is installed, else hashing.
 
     Raises StoreError on another name, and for "minilm" without its package.
     """

@@ -374,10 +374,7 @@ class FailureMemory:
             batches.setdefault(_partition(record), []).append(record)
         for partition, records in sorted(batches.items()):
             vectors = self._embedder.embed([r.text for r in records])
-            entries = [
-                Entry(_entry_id(r), v, _metadata(r), r.to_line())
-                for r, v in zip(records, vectors, strict=True)
-            ]
+            entries = [Entry(_entry_id(r), v, _metadata(r), r.to_line()) for r, v in zip(records, vectors, strict=True)]
             self._store.add(partition, self._embedder.fingerprint, entries)
             self._partitions.add(partition)
             for record in records:

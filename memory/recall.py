@@ -79,6 +79,4 @@ def _distinct(candidates: Iterable[Recalled]) -> list[Recalled]:
     groups: dict[tuple[str, ...], list[Recalled]] = {}
     for c in candidates:
         groups.setdefault(told_alike(c.record), []).append(c)
-    return [
-        replace(min(same, key=lambda c: newest_first(c.record)), times=len(same)) for same in groups.values()
-    ]
+    return [replace(min(same, key=lambda c: newest_first(c.record)), times=len(same)) for same in groups.values()]

@@ -187,9 +187,7 @@ class ChromaStore:
         found: dict[str, str] = {}
         with self._chroma("read"):
             for start in range(0, len(ids), self._batch):
-                got = self._collection(partition).get(
-                    ids=list(ids[start : start + self._batch]), include=["metadatas"]
-                )
+                got = self._collection(partition).get(ids=list(ids[start : start + self._batch]), include=["metadatas"])
                 found.update(zip(got["ids"], (str(m[_PAYLOAD]) for m in got["metadatas"]), strict=True))
         return found
 

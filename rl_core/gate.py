@@ -151,6 +151,8 @@ def _look(
         return "accepted", ""
     if log_e_value(-xs, rule.form, rule.margin) >= log_threshold:
         return "rejected", "harm"
+    if n >= cap:  # what is still hopeful then goes on at the next update
+        return None, ""
     if n >= rule.min_pairs and _projected(xs, cap, rule, spread=1.0) < log_threshold:
         return "rejected", "futility"
     if n >= EARLY_LOOK and _projected(xs, cap, rule, spread=2.5) < log_threshold:
@@ -166,7 +168,9 @@ def _projected(xs: np.ndarray, n: int, rule: AcceptanceRule, *, spread: float) -
     sd = float(xs.std(ddof=1))
     mean = float(xs.mean()) + spread * sd / math.sqrt(have)
     more = n - have
-    ahead = np.concatenate([xs, mean + sd * np.where(np.arange(more) % 2, 1.0, -1.0)])
+    sides = np.where(np.arange(more) % 2, 1.0, -1.0)
+    sides[more - more % 2 :] = 0.0  # an odd one out stands at the mean itself
+    ahead = np.concatenate([xs, mean + sd * sides])
     return log_e_value(np.clip(ahead, -1.0 - rule.margin, 1.0 - rule.margin), rule.form, rule.margin)
 
 

@@ -86,7 +86,8 @@ class HarnessState(BaseModel):
         needs_positive = task.rubric.aggregation == "positive_sum"
         if not any(c.weight > 0 or not needs_positive for c in criteria.values()):
             raise InputError(
-                f"the rubric of task {task.id!r} would be empty", field="multipliers",
+                f"the rubric of task {task.id!r} would be empty",
+                field="multipliers",
                 mend="keep at least one criterion",
             )
         return task.rubric.model_copy(update={"criteria": tuple(criteria.values())})
@@ -109,8 +110,11 @@ class HarnessState(BaseModel):
         digest = data.pop("digest", None)
         state = cls.model_validate(data)
         if digest is not None and digest != state.digest:
-            raise InputError("the digest does not fit the content", where=f"state v{state.version}",
-                             mend="restore the file from the ledger or delete it")
+            raise InputError(
+                "the digest does not fit the content",
+                where=f"state v{state.version}",
+                mend="restore the file from the ledger or delete it",
+            )
         return state
 
 
@@ -129,12 +133,17 @@ def candidate(state: HarnessState, edit: Edit) -> HarnessState:
         return state.model_copy(update={"guidance": (*state.guidance, edit.item)})
     if isinstance(edit, (GuidanceDose, GuidanceRemove)):
         if not any(i.id == edit.item_id for i in state.guidance):
-            raise InputError(f"no guidance with id {edit.item_id!r}", field="item_id",
-                             mend="name one of: " + (", ".join(i.id for i in state.guidance) or "(none active)"))
+            raise InputError(
+                f"no guidance with id {edit.item_id!r}",
+                field="item_id",
+                mend="name one of: " + (", ".join(i.id for i in state.guidance) or "(none active)"),
+            )
         if isinstance(edit, GuidanceRemove):
             kept = tuple(i for i in state.guidance if i.id != edit.item_id)
         else:
-            kept = tuple(i.model_copy(update={"dose": edit.dose}) if i.id == edit.item_id else i for i in state.guidance)
+            kept = tuple(
+                i.model_copy(update={"dose": edit.dose}) if i.id == edit.item_id else i for i in state.guidance
+            )
         return state.model_copy(update={"guidance": kept})
     return state.model_copy(update={"rubric": (*state.rubric, as_composite(edit))})
 

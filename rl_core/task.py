@@ -45,7 +45,9 @@ class TaskSet:
         for row, task in enumerate(tasks):
             if task.id in self._by_id:
                 raise InputError(
-                    f"duplicate task id {task.id!r}", where=f"{source}, row {row + 1}", field="id",
+                    f"duplicate task id {task.id!r}",
+                    where=f"{source}, row {row + 1}",
+                    field="id",
                     mend="give every task its own id",
                 )
             self._by_id[task.id] = task

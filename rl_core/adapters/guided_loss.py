@@ -40,11 +40,19 @@ class GuidedLoss:
     def __post_init__(self) -> None:
         for name, allowed in (("importance", ("truncated", "none")), ("baseline", ("shared", "separate"))):
             if getattr(self, name) not in allowed:
-                raise InputError(f"unknown value {getattr(self, name)!r}", where="GuidedLoss", field=name,
-                                 mend="choose one of: " + ", ".join(allowed))
+                raise InputError(
+                    f"unknown value {getattr(self, name)!r}",
+                    where="GuidedLoss",
+                    field=name,
+                    mend="choose one of: " + ", ".join(allowed),
+                )
         if not 0 <= self.ratio_floor <= self.ratio_cap or not 0 < self.ratio_cap < math.inf:
-            raise InputError(f"need 0 <= ratio_floor <= ratio_cap, got {self.ratio_floor} and {self.ratio_cap}",
-                             where="GuidedLoss", field="ratio_cap", mend="correct the bounds")
+            raise InputError(
+                f"need 0 <= ratio_floor <= ratio_cap, got {self.ratio_floor} and {self.ratio_cap}",
+                where="GuidedLoss",
+                field="ratio_cap",
+                mend="correct the bounds",
+            )
 
 
 def loss_of(harness: Any) -> GuidedLoss:

@@ -51,11 +51,19 @@ class TransformersPolicy:
     ) -> None:
         for name, value in (("max_tokens", max_tokens), ("batch_size", batch_size)):
             if value < 1:
-                raise InputError(f"must be at least 1, got {value}", where="TransformersPolicy", field=name,
-                                 mend="pass a positive number")
+                raise InputError(
+                    f"must be at least 1, got {value}",
+                    where="TransformersPolicy",
+                    field=name,
+                    mend="pass a positive number",
+                )
         if temperature < 0:
-            raise InputError(f"must not be negative, got {temperature}", where="TransformersPolicy",
-                             field="temperature", mend="pass 0 (greedy) or more")
+            raise InputError(
+                f"must not be negative, got {temperature}",
+                where="TransformersPolicy",
+                field="temperature",
+                mend="pass 0 (greedy) or more",
+            )
         self.version = version
         self._model, self._tokenizer = model, tokenizer
         self._max_tokens, self._temperature, self._batch_size = max_tokens, temperature, batch_size
@@ -63,8 +71,12 @@ class TransformersPolicy:
         self._eos = _eos_ids(model, tokenizer) if eos_token_ids is None else list(eos_token_ids)
         pad = tokenizer.pad_token_id
         if pad is None and not self._eos:
-            raise InputError("neither a pad nor an EOS token", where="TransformersPolicy", field="tokenizer",
-                             mend="set tokenizer.pad_token")
+            raise InputError(
+                "neither a pad nor an EOS token",
+                where="TransformersPolicy",
+                field="tokenizer",
+                mend="set tokenizer.pad_token",
+            )
         self._pad: int = self._eos[0] if pad is None else pad
         accepted = inspect.signature(model.forward).parameters
         self._keeps_logits, self._takes_positions = "logits_to_keep" in accepted, "position_ids" in accepted
@@ -85,8 +97,9 @@ class TransformersPolicy:
         """
         limit = self._max_tokens if max_tokens is None else max_tokens
         if n < 1 or limit < 1:
-            raise InputError(f"n = {n}, max_tokens = {limit}", where="TransformersPolicy.generate",
-                             mend="both must be at least 1")
+            raise InputError(
+                f"n = {n}, max_tokens = {limit}", where="TransformersPolicy.generate", mend="both must be at least 1"
+            )
         temp = self._temperature if temperature is None else temperature
         rows = [ids for ids in self._tokenize(prompts) for _ in range(n)]
         done: list[list[int]] = []
@@ -112,8 +125,11 @@ class TransformersPolicy:
         anew and gets an EOS when it is shorter than ``max_tokens``. Raises InputError when lengths differ.
         """
         if len(prompts) != len(completions):
-            raise InputError(f"{len(prompts)} prompts for {len(completions)} completions",
-                             where="TransformersPolicy.logprobs", mend="pass one prompt for each completion")
+            raise InputError(
+                f"{len(prompts)} prompts for {len(completions)} completions",
+                where="TransformersPolicy.logprobs",
+                mend="pass one prompt for each completion",
+            )
         rows = self._tokenize(prompts)
         answers = [self._answer_ids(text) for text in completions]
         with preserved_rng(), eval_mode(self._model):
@@ -133,8 +149,12 @@ class TransformersPolicy:
                         conversation=[chat], add_generation_prompt=True, tokenize=True, return_dict=True, **self._chat
                     )["input_ids"][0]
             if not cache[prompt]:
-                raise InputError("a prompt without tokens", where="TransformersPolicy", field="prompts",
-                                 mend="give every task a prompt")
+                raise InputError(
+                    "a prompt without tokens",
+                    where="TransformersPolicy",
+                    field="prompts",
+                    mend="give every task a prompt",
+                )
             out.append(cache[prompt])
         return out
 
@@ -144,7 +164,10 @@ class TransformersPolicy:
 
         ids, mask = _left_pad(rows, self._pad, self._device())
         settings: dict[str, Any] = {
-            "max_new_tokens": limit, "pad_token_id": self._pad, "eos_token_id": self._eos or None, "use_cache": True,
+            "max_new_tokens": limit,
+            "pad_token_id": self._pad,
+            "eos_token_id": self._eos or None,
+            "use_cache": True,
         }
         if temperature > 0:
             # top_k = 0: transformers' own default (50) would cut the distribution that TRL trains on
@@ -162,9 +185,7 @@ class TransformersPolicy:
             self._model.generation_config = kept
         return [_until(row, self._eos) for row in full[:, ids.size(1) :].tolist()]
 
-    def _mean_logprobs(
-        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
-    ) -> list[float | None]:
+    def _mean_logprobs(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[float | None]:
         import torch
 
         vocab = int(self._model.config.get_text_config().vocab_size)
@@ -183,7 +204,8 @@ class TransformersPolicy:
         prompt, prompt_mask = _left_pad([p for p, _ in pairs], self._pad, device)
         answer, mask = _right_pad([a for _, a in pairs], self._pad, device)
         inputs: dict[str, Any] = {
-            "input_ids": torch.cat([prompt, answer], 1), "attention_mask": torch.cat([prompt_mask, mask], 1)
+            "input_ids": torch.cat([prompt, answer], 1),
+            "attention_mask": torch.cat([prompt_mask, mask], 1),
         }
         width = answer.size(1)
         if self._takes_positions:  # as generate() counts them: padding has no position

@@ -77,8 +77,11 @@ class RubricReward:
         scored = [list(g) for g in self.harness.score(tasks, groups, state.version)]
         rows = [s for group in scored for s in group]
         if len(rows) != len(texts):
-            raise InputError(f"{len(rows)} scores for {len(texts)} completions", where="harness.score",
-                             mend="return one score for each completion, group by group")
+            raise InputError(
+                f"{len(rows)} scores for {len(texts)} completions",
+                where="harness.score",
+                mend="return one score for each completion, group by group",
+            )
         if batch is not None:
             batch.texts, batch.scored = texts, rows
         if log_metric is not None:
@@ -88,8 +91,12 @@ class RubricReward:
     def _runs(self, task_id: Sequence[str] | None, rows: int) -> tuple[list[Task], list[int]]:
         """Tasks and run lengths of neighbouring rows with one task id."""
         if task_id is None or len(task_id) != rows:
-            raise InputError("rows without a task id", where="data set", field="task_id",
-                             mend="build the data set with harness_dataset(harness)")
+            raise InputError(
+                "rows without a task id",
+                where="data set",
+                field="task_id",
+                mend="build the data set with harness_dataset(harness)",
+            )
         tasks: list[Task] = []
         sizes: list[int] = []
         for k, tid in enumerate(task_id):
@@ -104,8 +111,12 @@ class RubricReward:
         for known in (self.harness.tasks, self._extra):
             if known is not None and task_id in known:
                 return known[task_id]
-        raise InputError(f"unknown task id {task_id!r}", where="data set", field="task_id",
-                         mend="give evaluation tasks as RubricReward(harness, tasks=...)")
+        raise InputError(
+            f"unknown task id {task_id!r}",
+            where="data set",
+            field="task_id",
+            mend="give evaluation tasks as RubricReward(harness, tasks=...)",
+        )
 
     def _family(self, state: HarnessState, task: Task, criterion_id: str) -> str:
         key = (state.version, task.id)

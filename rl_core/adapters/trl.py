@@ -27,8 +27,15 @@ from rl_core.policy import Prompt
 from rl_core.rollout import Rollout
 from rl_core.task import Task, TaskSet
 
-__all__ = ["AttachOptions", "GuidedLoss", "HarnessGRPOTrainer", "RubricReward", "attach", "harness_dataset",
-           "load_harness"]
+__all__ = [
+    "AttachOptions",
+    "GuidedLoss",
+    "HarnessGRPOTrainer",
+    "RubricReward",
+    "attach",
+    "harness_dataset",
+    "load_harness",
+]
 
 #: TRL warns about every experimental import; none of ours is the user's choice.
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -60,8 +67,12 @@ def harness_dataset(source: LoopHarness | TaskSet | Iterable[Task], *, min_rows:
     if not tasks:
         raise InputError("no tasks", where="harness_dataset", mend="pass at least one task")
     if len({isinstance(t.prompt, str) for t in tasks}) > 1:
-        raise InputError("chat and plain prompts are mixed, which TRL cannot batch", where="harness_dataset",
-                         field="prompt", mend="use one form for all tasks")
+        raise InputError(
+            "chat and plain prompts are mixed, which TRL cannot batch",
+            where="harness_dataset",
+            field="prompt",
+            mend="use one form for all tasks",
+        )
     rows = [{"prompt": trl_prompt(t.prompt), "task_id": t.id} for t in tasks]
     return Dataset.from_list(rows * max(1, -(-min_rows // len(rows))))
 
@@ -103,11 +114,16 @@ def attach(
     from trl import GRPOTrainer
 
     if not isinstance(trainer, GRPOTrainer):
-        raise InputError(f"not a GRPOTrainer but {type(trainer).__name__}", where="attach", field="trainer",
-                         mend="pass a trl.GRPOTrainer")
+        raise InputError(
+            f"not a GRPOTrainer but {type(trainer).__name__}",
+            where="attach",
+            field="trainer",
+            mend="pass a trl.GRPOTrainer",
+        )
     if isinstance(trainer, HarnessMixin):
-        raise InputError("the trainer has a harness already", where="attach", field="trainer",
-                         mend="attach once, to a fresh trainer")
+        raise InputError(
+            "the trainer has a harness already", where="attach", field="trainer", mend="attach once, to a fresh trainer"
+        )
     loss = loss or loss_of(harness)
     _refuse_unsupported(trainer, loss)
     reward = _install_reward(trainer, harness, rewards, eval_tasks)
@@ -124,14 +140,17 @@ def _refuse_unsupported(trainer: Any, loss: GuidedLoss) -> None:
     problems = {
         f"{processes} processes, but this adapter is for one": processes > 1,
         "the trainer has a rollout_func, which bypasses guided generation": getattr(trainer, "rollout_func", None),
-        "the trainer uses tools or environments, whose later turns lose the hint":
-            getattr(trainer, "tools", None) or getattr(trainer, "environment_factories", None),
-        "separate baselines need multi_objective_aggregation='sum_then_normalize'":
-            loss.baseline == "separate"
-            and getattr(trainer, "multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize",
+        "the trainer uses tools or environments, whose later turns lose the hint": getattr(trainer, "tools", None)
+        or getattr(trainer, "environment_factories", None),
+        "separate baselines need multi_objective_aggregation='sum_then_normalize'": loss.baseline == "separate"
+        and getattr(trainer, "multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize",
     }
-    mends = ("start one process (no torchrun, WORLD_SIZE=1)", "leave rollout_func out", "train without them",
-             "change it, or use baseline='shared'")
+    mends = (
+        "start one process (no torchrun, WORLD_SIZE=1)",
+        "leave rollout_func out",
+        "train without them",
+        "change it, or use baseline='shared'",
+    )
     for (problem, present), mend in zip(problems.items(), mends, strict=True):
         if present:
             raise InputError(problem, where="GRPOTrainer", mend=mend)
@@ -145,14 +164,21 @@ def _install_reward(
 
     ours: list[RubricReward] = [f for f in trainer.reward_funcs if isinstance(f, RubricReward)]
     if len(ours) > 1 or any(f.harness is not harness for f in ours):
-        raise InputError("the trainer's RubricReward belongs to another harness, or there are several",
-                         where="GRPOTrainer", field="reward_funcs", mend="pass one RubricReward of this harness")
+        raise InputError(
+            "the trainer's RubricReward belongs to another harness, or there are several",
+            where="GRPOTrainer",
+            field="reward_funcs",
+            mend="pass one RubricReward of this harness",
+        )
     if ours:
         return ours[0]
     if rewards not in ("replace", "add"):
-        raise InputError("no reward function of the trainer is a RubricReward", where="GRPOTrainer",
-                         field="reward_funcs", mend="pass reward_funcs=RubricReward(harness), or call "
-                         "attach(..., rewards='replace') or rewards='add'")
+        raise InputError(
+            "no reward function of the trainer is a RubricReward",
+            where="GRPOTrainer",
+            field="reward_funcs",
+            mend="pass reward_funcs=RubricReward(harness), or call attach(..., rewards='replace') or rewards='add'",
+        )
     reward = RubricReward(harness, tasks=eval_tasks)
     keep = rewards == "add"
     old = list(trainer.reward_weights) if keep else []
@@ -234,8 +260,12 @@ class HarnessMixin:
         trainer, harness = self._hv, self._hv_harness
         size, step = int(trainer.num_generations), int(trainer.state.global_step)
         if rows % size:
-            raise InputError(f"a batch of {rows} rows does not hold whole groups of {size}", where="GRPOConfig",
-                             field="per_device_train_batch_size", mend="make it a multiple of num_generations")
+            raise InputError(
+                f"a batch of {rows} rows does not hold whole groups of {size}",
+                where="GRPOConfig",
+                field="per_device_train_batch_size",
+                mend="make it a multiple of num_generations",
+            )
         n = rows // size
         every = trainer.args.steps_per_generation * trainer.num_iterations
         at = self._hv_used
@@ -249,8 +279,11 @@ class HarnessMixin:
         self._hv_used = at + n
         part = prompts[at : at + n]
         if len(part) != n or any(len(group) != size for group in part):
-            raise InputError(f"guide did not give {n} groups of {size}", where="harness.guide",
-                             mend="return one prompt for each rollout")
+            raise InputError(
+                f"guide did not give {n} groups of {size}",
+                where="harness.guide",
+                mend="return one prompt for each rollout",
+            )
         return BoundBatch(step, at, size, state, list(tasks[at : at + n]), [p for group in part for p in group])
 
     def _rows(self, batch: BoundBatch, inputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -260,8 +293,9 @@ class HarnessMixin:
         for k, prompt in enumerate(batch.prompts):
             task = batch.tasks[k // batch.group_size]
             extra = self._columns_of(task.id) if wanted else {}
-            rows.append({**extra, "prompt": trl_prompt(prompt.train_on), "task_id": task.id,
-                         "guidance_id": prompt.guidance_id})
+            rows.append(
+                {**extra, "prompt": trl_prompt(prompt.train_on), "task_id": task.id, "guidance_id": prompt.guidance_id}
+            )
         return rows
 
     def _columns_of(self, task_id: str) -> dict[str, Any]:
@@ -271,8 +305,12 @@ class HarnessMixin:
             ids = data["task_id"] if "task_id" in (data.column_names or ()) and hasattr(data, "__len__") else []
             self._hv_index = {tid: k for k, tid in enumerate(ids)}
         if task_id not in self._hv_index:
-            raise InputError(f"no row for task {task_id!r}, and a reward function beside the rubric may want its "
-                             "columns", where="data set", field="task_id", mend="give every task of the harness a row")
+            raise InputError(
+                f"no row for task {task_id!r}, and a reward function beside the rubric may want its columns",
+                where="data set",
+                field="task_id",
+                mend="give every task of the harness a row",
+            )
         return dict(data[self._hv_index[task_id]])
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -327,8 +365,9 @@ class HarnessMixin:
             return {}, {}
         advantages = output["advantages"]
         if loss.baseline == "separate":
-            values = separate_advantages(self._total_rewards(), batch.guided, batch.group_size,
-                                         scale=trainer.scale_rewards)
+            values = separate_advantages(
+                self._total_rewards(), batch.guided, batch.group_size, scale=trainer.scale_rewards
+            )
             advantages = torch.tensor(values, dtype=advantages.dtype, device=advantages.device)
         assert batch.completion_ids is not None
         answers = [batch.completion_ids[k] for k in rows]
@@ -367,22 +406,25 @@ class HarnessMixin:
             ids = [torch.tensor(list(r), dtype=torch.long) for r in rows]
             ones = [torch.ones_like(t) for t in ids]
             device = trainer.accelerator.device
-            return (pad(ids, padding_value=filler, padding_side=side).to(device),
-                    pad(ones, padding_value=0, padding_side=side).to(device))
+            return (
+                pad(ids, padding_value=filler, padding_side=side).to(device),
+                pad(ones, padding_value=0, padding_side=side).to(device),
+            )
 
         left, left_mask = stack(prompts, "left")
         right, mask = stack(answers, "right")
         with torch.no_grad(), eval_mode(trainer.model):
             logps = trainer._get_per_token_logps_and_entropies(
-                trainer.model, torch.cat([left, right], 1), torch.cat([left_mask, mask], 1), right.size(1),
+                trainer.model,
+                torch.cat([left, right], 1),
+                torch.cat([left_mask, mask], 1),
+                right.size(1),
                 batch_size=trainer.args.per_device_train_batch_size,
             )[0]
         means: list[float] = ((logps * mask).sum(1) / mask.sum(1).clamp(min=1)).tolist()
         return means
 
-    def _rollouts(
-        self, batch: BoundBatch, plain: Mapping[int, float], guided: Mapping[int, float]
-    ) -> list[Rollout]:
+    def _rollouts(self, batch: BoundBatch, plain: Mapping[int, float], guided: Mapping[int, float]) -> list[Rollout]:
         trainer = self._hv
         ends = {*trainer.eos_token_ids, trainer._tokenizer.pad_token_id}
         assert batch.completion_ids is not None
@@ -390,13 +432,25 @@ class HarnessMixin:
         for k, (text, ids, scored) in enumerate(zip(batch.texts, batch.completion_ids, batch.scored, strict=True)):
             i, j = divmod(k, batch.group_size)
             group = f"{batch.step}-{batch.first_group + i}"
-            out.append(Rollout(
-                id=f"{group}-{j}", task_id=batch.tasks[i].id, group_id=group, step=batch.step, completion=text,
-                policy_version=batch.step, harness_version=batch.state.version, phase="train",
-                guidance_id=batch.prompts[k].guidance_id, verdicts=scored.verdicts, reward=scored.reward,
-                tokens=len(ids), truncated=not ids or ids[-1] not in ends,
-                logprob=guided.get(k), logprob_plain=plain.get(k),
-            ))
+            out.append(
+                Rollout(
+                    id=f"{group}-{j}",
+                    task_id=batch.tasks[i].id,
+                    group_id=group,
+                    step=batch.step,
+                    completion=text,
+                    policy_version=batch.step,
+                    harness_version=batch.state.version,
+                    phase="train",
+                    guidance_id=batch.prompts[k].guidance_id,
+                    verdicts=scored.verdicts,
+                    reward=scored.reward,
+                    tokens=len(ids),
+                    truncated=not ids or ids[-1] not in ends,
+                    logprob=guided.get(k),
+                    logprob_plain=plain.get(k),
+                )
+            )
         return out
 
     # -- probes ------------------------------------------------------------------------------------
@@ -410,14 +464,20 @@ class HarnessMixin:
         if getattr(trainer, "chat_template", None) is not None:
             chat["chat_template"] = trainer.chat_template
         sampling = {
-            name: value for name in ("top_p", "top_k", "min_p", "repetition_penalty")
+            name: value
+            for name in ("top_p", "top_k", "min_p", "repetition_penalty")
             if (value := getattr(trainer, name, None)) is not None
         }
         return TransformersPolicy(
-            trainer.accelerator.unwrap_model(trainer.model), trainer._tokenizer,
-            max_tokens=trainer.max_completion_length, temperature=trainer.temperature,
-            version=int(trainer.state.global_step), batch_size=max(128, trainer.args.per_device_train_batch_size),
-            sampling=sampling, eos_token_ids=trainer.eos_token_ids, chat=chat,
+            trainer.accelerator.unwrap_model(trainer.model),
+            trainer._tokenizer,
+            max_tokens=trainer.max_completion_length,
+            temperature=trainer.temperature,
+            version=int(trainer.state.global_step),
+            batch_size=max(128, trainer.args.per_device_train_batch_size),
+            sampling=sampling,
+            eos_token_ids=trainer.eos_token_ids,
+            chat=chat,
         )
 
 

@@ -71,11 +71,13 @@ def read_harness_file(folder: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError("no such file", where=str(path),
-                         mend="resume from a checkpoint that was written with the harness attached") from None
+        raise InputError(
+            "no such file", where=str(path), mend="resume from a checkpoint that was written with the harness attached"
+        ) from None
     except (OSError, ValueError) as e:
-        raise InputError(f"cannot be read ({type(e).__name__})", where=str(path),
-                         mend="resume from another checkpoint") from None
+        raise InputError(
+            f"cannot be read ({type(e).__name__})", where=str(path), mend="resume from another checkpoint"
+        ) from None
     if not isinstance(data, dict):
         raise InputError("not a JSON object", where=str(path), mend="resume from another checkpoint")
     return data

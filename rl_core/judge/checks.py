@@ -33,7 +33,8 @@ def get_check(name: str) -> Check:
         return _REGISTRY[name]
     except KeyError:
         raise InputError(
-            f"unknown check {name!r}", field="route.name",
+            f"unknown check {name!r}",
+            field="route.name",
             mend="register it with rl_core.judge.checks.register; known: " + (", ".join(sorted(_REGISTRY)) or "none"),
         ) from None
 

@@ -60,7 +60,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, *, seed: int, width: int = 6
 
 
 def demonstration(world: World, task: Task, rng: np.random.Generator) -> tuple[str, str]:
-    """One (prompt, answer) pair of the mediocre teacher; nearly half of them show that a hint's words are the answer."""
+    """One (prompt, answer) pair of the mediocre teacher; nearly half show that a hint's words are the answer."""
     truth = world.truth(task.id)
     pool = facts_of(task.domain)
     if rng.random() < 0.45:

@@ -156,21 +156,28 @@ def line_chart(
     ys = nice_axis(low, high)
     over = [m for m in markers if xs.low <= m.x <= xs.high]
     timeline, head = edit_timeline(over, xs)
-    out = [f'<svg class="plot" role="img" aria-label="{escape(title)}" '
-           f'style="height:{height}px;margin-top:{head + 8}px">']
+    out = [
+        f'<svg class="plot" role="img" aria-label="{escape(title)}" style="height:{height}px;margin-top:{head + 8}px">'
+    ]
     for t in ys.ticks:
         level = f"{100 * (1 - ys.share(t)):.2f}%"
-        out.append(f'<line class="grid" x2="100%" y1="{level}" y2="{level}"/>'
-                   f'<text class="tick" dx="-8" dy=".32em" y="{level}" '
-                   f'text-anchor="end">{escape(y_text(t))}</text>')
+        out.append(
+            f'<line class="grid" x2="100%" y1="{level}" y2="{level}"/>'
+            f'<text class="tick" dx="-8" dy=".32em" y="{level}" '
+            f'text-anchor="end">{escape(y_text(t))}</text>'
+        )
     for t in xs.ticks:
-        out.append(f'<text class="tick" x="{xs.percent(t)}" y="100%" dy="18" text-anchor="{_anchor(t, xs)}">'
-                   f'{escape(x_text(t))}</text>')
+        out.append(
+            f'<text class="tick" x="{xs.percent(t)}" y="100%" dy="18" text-anchor="{_anchor(t, xs)}">'
+            f"{escape(x_text(t))}</text>"
+        )
     out.append(f'<text class="tick name" x="100%" y="100%" dy="36" text-anchor="end">{escape(x_name)}</text>')
     if rule is not None:
         place = xs.percent(rule[0])
-        out.append(f'<line class="rule" x1="{place}" x2="{place}" y2="100%"/><text class="tick" x="{place}" y="100%" '
-                   f'dx="-6" dy="-7" text-anchor="end">{escape(rule[1])}</text>')
+        out.append(
+            f'<line class="rule" x1="{place}" x2="{place}" y2="100%"/><text class="tick" x="{place}" y="100%" '
+            f'dx="-6" dy="-7" text-anchor="end">{escape(rule[1])}</text>'
+        )
     out.append(timeline)
     inner: list[str] = []
     for s in series:
@@ -188,9 +195,11 @@ def line_chart(
         for x, v in s.points if s.dots else ():
             if v is None:
                 continue
-            out.append(f'<circle class="dot {s.style}" cx="{xs.percent(x)}" cy="{100 * (1 - ys.share(v)):.2f}%" r="3">'
-                       f"<title>{escape(s.name)}: {escape(y_text(v))} at {escape(x_text(x))} {escape(x_name)}</title>"
-                       "</circle>")
+            out.append(
+                f'<circle class="dot {s.style}" cx="{xs.percent(x)}" cy="{100 * (1 - ys.share(v)):.2f}%" r="3">'
+                f"<title>{escape(s.name)}: {escape(y_text(v))} at {escape(x_text(x))} {escape(x_name)}</title>"
+                "</circle>"
+            )
     out.append("</svg>")
     return Markup("".join(out))
 
@@ -209,18 +218,22 @@ def edit_timeline(markers: Sequence[Marker], xs: Axis) -> tuple[str, int]:
         wide = 0.025 + 0.011 * len(m.label)
         lane = next((i for i, end in enumerate(ends) if end <= x - wide), len(ends))
         if not m.label or lane == LANES:
-            signs.append(f'<svg x="{at}" y="-9" class="fleck {m.status}"><use href="#g-{m.status}" class="small"/>'
-                         f"<title>{escape(m.tip)}</title></svg>")
+            signs.append(
+                f'<svg x="{at}" y="-9" class="fleck {m.status}"><use href="#g-{m.status}" class="small"/>'
+                f"<title>{escape(m.tip)}</title></svg>"
+            )
             if m.label:
                 lines.append(f'<line class="edit {m.status}" x1="{at}" x2="{at}" y1="0" y2="100%"/>')
             continue
         ends[lane : lane + 1] = [x + wide]
         top, w = -30 - 22 * lane, 12 + 7 * len(m.label)
         lines.append(f'<line class="edit {m.status}" x1="{at}" x2="{at}" y1="{top + 9}" y2="100%"/>')
-        signs.append(f'<a href="{escape(m.href)}"><svg x="{at}" y="{top}" class="badge {m.status}">'
-                     f'<rect x="{-w / 2:g}" y="-9" width="{w}" height="18" rx="9"/>'
-                     f'<text text-anchor="middle" dy=".35em">{escape(m.label)}</text><title>{escape(m.tip)}</title>'
-                     "</svg></a>")
+        signs.append(
+            f'<a href="{escape(m.href)}"><svg x="{at}" y="{top}" class="badge {m.status}">'
+            f'<rect x="{-w / 2:g}" y="-9" width="{w}" height="18" rx="9"/>'
+            f'<text text-anchor="middle" dy=".35em">{escape(m.label)}</text><title>{escape(m.tip)}</title>'
+            "</svg></a>"
+        )
     crowd = " crowd" if len(lines) > 15 else ""
     height = 20 + 22 * len(ends) if ends else 16 if signs else 0
     return f'<g class="edits{crowd}">{"".join(lines)}</g>{"".join(signs)}', height
@@ -260,8 +273,11 @@ def group_strip(cells: Sequence[Cell], label: str) -> Markup:
 def step_axis(first: int, last: int) -> Markup:
     """Step numbers below the group map."""
     xs = nice_axis(first, max(last, first + 1), 5, tight=True)
-    text = "".join(f'<text class="tick" x="{xs.percent(t)}" y="14" text-anchor="{_anchor(t, xs)}">{f.count(t)}</text>'
-                   for t in xs.ticks if t == int(t))
+    text = "".join(
+        f'<text class="tick" x="{xs.percent(t)}" y="14" text-anchor="{_anchor(t, xs)}">{f.count(t)}</text>'
+        for t in xs.ticks
+        if t == int(t)
+    )
     return Markup(f'<svg class="axis" aria-hidden="true">{text}</svg>')
 
 
@@ -280,8 +296,9 @@ def forest_axis(rows: Sequence[tuple[float | None, Sequence[float | None] | None
 def forest_scale(axis: Axis) -> Markup:
     """Head of the forest column."""
     ticks = [t for t in axis.ticks if t in (axis.low, 0.0, axis.high)]
-    text = "".join(f'<text class="tick" x="{axis.percent(t)}" y="14" text-anchor="middle">{f.signed(t, 2)}</text>'
-                   for t in ticks)
+    text = "".join(
+        f'<text class="tick" x="{axis.percent(t)}" y="14" text-anchor="middle">{f.signed(t, 2)}</text>' for t in ticks
+    )
     return Markup(f'<svg class="forest scale" aria-hidden="true">{text}</svg>')
 
 
@@ -300,8 +317,9 @@ def forest_row(mean: float | None, interval: Sequence[float | None] | None, stat
         if hi > axis.high:
             out.append('<svg x="100%" y="13" class="open"><path class="whisker" d="M-6-5L0 0L-6 5"/></svg>')
     out.append(f'<svg class="open {status}" x="{axis.percent(mean)}" y="50%"><use href="#g-{status}"/></svg>')
-    return Markup(f'<svg class="forest" role="img" aria-label="{escape(said)}">{"".join(out)}'
-                  f"<title>{escape(said)}</title></svg>")
+    return Markup(
+        f'<svg class="forest" role="img" aria-label="{escape(said)}">{"".join(out)}<title>{escape(said)}</title></svg>'
+    )
 
 
 def sparkline(path: Sequence[float | None], threshold: float | None, status: str) -> Markup:
@@ -322,9 +340,11 @@ def sparkline(path: Sequence[float | None], threshold: float | None, status: str
     dash = f'<path class="limit" d="M0 {y(threshold):.1f}h100"/>' if threshold and threshold > 0 else ""
     said = f"e-value over the pairs, from {f.e_value(known[0])} to {f.e_value(known[-1])}"
     said += f", threshold {f.e_value(threshold)}" if threshold else ""
-    return Markup(f'<svg class="spark {status}" role="img" viewBox="-2 0 108 28" preserveAspectRatio="xMinYMid" '
-                  f'aria-label="{escape(said)}">{dash}<path d="M{line}"/>'
-                  f'<circle cx="100" cy="{y(kept[-1]):.1f}" r="2.5"/><title>{escape(said)}</title></svg>')
+    return Markup(
+        f'<svg class="spark {status}" role="img" viewBox="-2 0 108 28" preserveAspectRatio="xMinYMid" '
+        f'aria-label="{escape(said)}">{dash}<path d="M{line}"/>'
+        f'<circle cx="100" cy="{y(kept[-1]):.1f}" r="2.5"/><title>{escape(said)}</title></svg>'
+    )
 
 
 def bars(values: Sequence[tuple[str, float]], start: float | None, top: float, name: str) -> Markup:
@@ -333,12 +353,17 @@ def bars(values: Sequence[tuple[str, float]], start: float | None, top: float, n
     for i, (style, v) in enumerate(values):
         width = 100 * min(1.0, max(0.0, v / top)) if top > 0 else 0.0
         y = 2 + 20 * i
-        out.append(f'<rect class="{style}" y="{y}" height="14" width="{width:.1f}%" rx="2"/>'
-                   f'<text class="tick value" x="{width:.1f}%" dx="6" y="{y + 11}">{f.number(v)}</text>')
+        out.append(
+            f'<rect class="{style}" y="{y}" height="14" width="{width:.1f}%" rx="2"/>'
+            f'<text class="tick value" x="{width:.1f}%" dx="6" y="{y + 11}">{f.number(v)}</text>'
+        )
     height = 20 * len(values)
     if start is not None and top > 0:
         x = f"{100 * min(1.0, max(0.0, start / top)):.1f}%"
-        out.append(f'<line class="start" x1="{x}" x2="{x}" y1="0" y2="{height - 2}">'
-                   f"<title>start {f.number(start)}</title></line>")
-    return Markup(f'<svg class="bars" role="img" aria-label="{escape(name)}" style="height:{height}px">'
-                  f'{"".join(out)}</svg>')
+        out.append(
+            f'<line class="start" x1="{x}" x2="{x}" y1="0" y2="{height - 2}">'
+            f"<title>start {f.number(start)}</title></line>"
+        )
+    return Markup(
+        f'<svg class="bars" role="img" aria-label="{escape(name)}" style="height:{height}px">{"".join(out)}</svg>'
+    )

@@ -64,28 +64,64 @@ def curves(run: Run, shown: set[int]) -> list[dict[str, Any]]:
     x_name = "rollouts, probes included" if rollouts else "steps"
     x_text = _short if rollouts else f.count
     marks = _markers(run, rollouts, shown)
-    gold = [Series(name, style, gold_points(r, rollouts), dots=True)
-            for r, name, style in ((run.baseline, "without harness", "baseline"), (run, "with harness", "harness"))
-            if r is not None]
+    gold = [
+        Series(name, style, gold_points(r, rollouts), dots=True)
+        for r, name, style in ((run.baseline, "without harness", "baseline"), (run, "with harness", "harness"))
+        if r is not None
+    ]
     top = max((y for s in gold for _, y in s.points if y is not None), default=0.0)
     low = min((y for s in gold for _, y in s.points if y is not None), default=0.0)
     c = compare(run)
     rule = (c.rollouts, "compared here") if c is not None and c.rollouts is not None else None
     unit = (0.0, 1.0) if low >= 0 and 0.35 < top <= 1 else None
     return [
-        {"title": "Held-out gold", "empty": "Gold was not measured in this run.", "wide": True,
-         "note": "Quality on held-out tasks, never seen in training, never guided.",
-         "svg": charts.line_chart(gold, title="Held-out gold", x_name=x_name, x_text=x_text, y_text=_tick,
-                                  y_range=unit, markers=marks, rule=rule, height=260)},
-        {"title": "Training reward", "empty": "No reward has been logged.", "wide": False,
-         "note": "Under the rubric of the moment: not comparable across edits.",
-         "svg": charts.line_chart(_series(run, rollouts, "reward"), title="Training reward", x_name=x_name,
-                                  x_text=x_text, y_text=_tick, markers=marks, height=190)},
-        {"title": "Live groups", "empty": "The share of live groups has not been logged.", "wide": False,
-         "note": "Share of groups whose rewards differ; only these carry a gradient.",
-         "svg": charts.line_chart(_series(run, False, "live_share"), title="Share of live groups", x_name="steps",
-                                  y_text=f.percent, y_range=(0.0, 1.0), markers=_markers(run, False, shown),
-                                  height=190)},
+        {
+            "title": "Held-out gold",
+            "empty": "Gold was not measured in this run.",
+            "wide": True,
+            "note": "Quality on held-out tasks, never seen in training, never guided.",
+            "svg": charts.line_chart(
+                gold,
+                title="Held-out gold",
+                x_name=x_name,
+                x_text=x_text,
+                y_text=_tick,
+                y_range=unit,
+                markers=marks,
+                rule=rule,
+                height=260,
+            ),
+        },
+        {
+            "title": "Training reward",
+            "empty": "No reward has been logged.",
+            "wide": False,
+            "note": "Under the rubric of the moment: not comparable across edits.",
+            "svg": charts.line_chart(
+                _series(run, rollouts, "reward"),
+                title="Training reward",
+                x_name=x_name,
+                x_text=x_text,
+                y_text=_tick,
+                markers=marks,
+                height=190,
+            ),
+        },
+        {
+            "title": "Live groups",
+            "empty": "The share of live groups has not been logged.",
+            "wide": False,
+            "note": "Share of groups whose rewards differ; only these carry a gradient.",
+            "svg": charts.line_chart(
+                _series(run, False, "live_share"),
+                title="Share of live groups",
+                x_name="steps",
+                y_text=f.percent,
+                y_range=(0.0, 1.0),
+                markers=_markers(run, False, shown),
+                height=190,
+            ),
+        },
     ]
 
 
@@ -129,8 +165,13 @@ def group_map(run: Run) -> dict[str, Any] | None:
     bins = [run.steps[i : i + width] for i in range(0, len(run.steps), width)]
     cells = {d: [_cell(b, d) for b in bins] for d in names}
     used = {c for row in cells.values() for cell in row for c in cell.shares or ()}
-    rows = [(f.clean(d, 80), charts.group_strip(row, f"Groups of {f.clean(d, 80)} over steps"))
-            for d, row in cells.items()]
-    return {"rows": rows, "axis": charts.step_axis(run.steps[0].step, run.steps[-1].step), "width": width,
-            "left_out": len(counts) - len(names),
-            "classes": [(c, charts.CLASS_NAMES[c]) for c in charts.CLASSES if c in used]}
+    rows = [
+        (f.clean(d, 80), charts.group_strip(row, f"Groups of {f.clean(d, 80)} over steps")) for d, row in cells.items()
+    ]
+    return {
+        "rows": rows,
+        "axis": charts.step_axis(run.steps[0].step, run.steps[-1].step),
+        "width": width,
+        "left_out": len(counts) - len(names),
+        "classes": [(c, charts.CLASS_NAMES[c]) for c in charts.CLASSES if c in used],
+    }

@@ -114,8 +114,16 @@ def costs(run: Run) -> Costs:
         return given if given is not None else part / rollouts if part is not None and rollouts else None
 
     last = run.steps[-1].step if run.steps else s.steps or 0
-    return Costs(last, rollouts, probes, labels, share(s.probe_share, probes), share(s.label_share, labels),
-                 known_sum([u.seconds for u in run.updates]), s.seconds)
+    return Costs(
+        last,
+        rollouts,
+        probes,
+        labels,
+        share(s.probe_share, probes),
+        share(s.label_share, labels),
+        known_sum([u.seconds for u in run.updates]),
+        s.seconds,
+    )
 
 
 def live_ends(run: Run, width: int = 10) -> tuple[float | None, float | None, int]:

@@ -40,6 +40,9 @@ def write_report(run_dir: Path, out: Path | None = None) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target, text)
     except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror or type(error).__name__})", where=str(target),
-                         mend="choose another place for the report") from None
+        raise InputError(
+            f"cannot be written ({error.strerror or type(error).__name__})",
+            where=str(target),
+            mend="choose another place for the report",
+        ) from None
     return target

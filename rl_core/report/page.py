@@ -65,20 +65,48 @@ def _cards(run: Run) -> list[dict[str, str]]:
     healthy = sum(u.healthy is True for u in done)
     width = f"first and last {n} steps" if n > 1 else "first and last step"
     return [
-        {"name": "Held-out gold", "value": f.number(last), "was": f.number(first) if first is not None else "",
-         "note": "first and last evaluation" if last is not None else "not measured"},
-        {"name": "Live groups", "value": f.percent(b), "was": f.percent(a) if a is not None else "",
-         "note": width if a is not None else "not logged"},
-        {"name": "Probe rollouts", "value": f.percent(c.probe_share), "was": "",
-         "note": f"{f.count(c.probes)} of {f.count(c.rollouts)} rollouts" if c.probes is not None else "not logged"},
-        {"name": "Reference labels", "value": f.percent(c.label_share), "was": "",
-         "note": f"{f.count(c.labels)} on {f.count(c.rollouts)} rollouts" if c.labels is not None else "not logged"},
-        {"name": "Harness updates", "value": f.count(len(run.updates)), "was": "",
-         "note": (f"{healthy} found nothing to mend" + (f", {failed} failed" if failed else ""))
-         if run.updates else "none logged"},
-        {"name": "Wall time", "value": f.duration(s.seconds), "was": "",
-         "note": f"{f.duration(c.update_seconds)} in updates" if c.update_seconds is not None else
-         "" if s.seconds is not None else "not logged"},
+        {
+            "name": "Held-out gold",
+            "value": f.number(last),
+            "was": f.number(first) if first is not None else "",
+            "note": "first and last evaluation" if last is not None else "not measured",
+        },
+        {
+            "name": "Live groups",
+            "value": f.percent(b),
+            "was": f.percent(a) if a is not None else "",
+            "note": width if a is not None else "not logged",
+        },
+        {
+            "name": "Probe rollouts",
+            "value": f.percent(c.probe_share),
+            "was": "",
+            "note": f"{f.count(c.probes)} of {f.count(c.rollouts)} rollouts" if c.probes is not None else "not logged",
+        },
+        {
+            "name": "Reference labels",
+            "value": f.percent(c.label_share),
+            "was": "",
+            "note": f"{f.count(c.labels)} on {f.count(c.rollouts)} rollouts" if c.labels is not None else "not logged",
+        },
+        {
+            "name": "Harness updates",
+            "value": f.count(len(run.updates)),
+            "was": "",
+            "note": (f"{healthy} found nothing to mend" + (f", {failed} failed" if failed else ""))
+            if run.updates
+            else "none logged",
+        },
+        {
+            "name": "Wall time",
+            "value": f.duration(s.seconds),
+            "was": "",
+            "note": f"{f.duration(c.update_seconds)} in updates"
+            if c.update_seconds is not None
+            else ""
+            if s.seconds is not None
+            else "not logged",
+        },
     ]
 
 
@@ -125,7 +153,10 @@ def _costs(run: Run) -> dict[str, Any]:
     ]
     if accepted:
         c = both[0]
-        each = [f"{f.count(x / accepted)} {name}" for x, name in ((c.probes, "probe rollouts"), (c.labels, "labels"))
-                if x is not None]
+        each = [
+            f"{f.count(x / accepted)} {name}"
+            for x, name in ((c.probes, "probe rollouts"), (c.labels, "labels"))
+            if x is not None
+        ]
         rows.append(("Per accepted edit", [" and ".join(each) or f.MISSING] + [f.MISSING] * (len(both) - 1)))
     return {"rows": rows, "baseline": run.baseline is not None}

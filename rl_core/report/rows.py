@@ -60,15 +60,30 @@ def _decision(i: int, d: LedgerEntry, undone: int | None, axis: Axis | None) -> 
     if g.e_value is not None and g.threshold is not None:
         sign = "\N{GREATER-THAN OR EQUAL TO}" if g.e_value >= g.threshold else "<"
     return {
-        "number": i + 1, "step": d.step, "status": d.status, "status_name": STATUS_NAMES[d.status],
-        "interface": f.clean(d.interface, 30), "description": f.clean(d.description, 260),
-        "reason": f.sentence(f.clean(d.reason, 320)), "why": why, "tail": f.sentence(", ".join(tail)),
-        "tested": g.mean_d is not None, "mean": f.signed(g.mean_d), "interval": interval,
+        "number": i + 1,
+        "step": d.step,
+        "status": d.status,
+        "status_name": STATUS_NAMES[d.status],
+        "interface": f.clean(d.interface, 30),
+        "description": f.clean(d.description, 260),
+        "reason": f.sentence(f.clean(d.reason, 320)),
+        "why": why,
+        "tail": f.sentence(", ".join(tail)),
+        "tested": g.mean_d is not None,
+        "mean": f.signed(g.mean_d),
+        "interval": interval,
         "lift": f"{f.number(g.lift_current)} \N{RIGHTWARDS ARROW} {f.number(g.lift_candidate)}"
-        if g.lift_current is not None and g.lift_candidate is not None else "",
-        "e": f.e_value(g.e_value), "sign": sign, "threshold": f.threshold(g.threshold), "has_e": g.e_value is not None,
-        "counts": ", ".join(f.plural(n, one) for n, one in ((g.pairs, "pair"), (g.rollouts, "rollout"),
-                                                            (g.labels, "label")) if n is not None),
+        if g.lift_current is not None and g.lift_candidate is not None
+        else "",
+        "e": f.e_value(g.e_value),
+        "sign": sign,
+        "threshold": f.threshold(g.threshold),
+        "has_e": g.e_value is not None,
+        "counts": ", ".join(
+            f.plural(n, one)
+            for n, one in ((g.pairs, "pair"), (g.rollouts, "rollout"), (g.labels, "label"))
+            if n is not None
+        ),
         "forest": charts.forest_row(g.mean_d, g.interval, d.status, axis),
         "spark": charts.sparkline(g.e_path, g.threshold, d.status),
     }
@@ -105,7 +120,9 @@ def _update(run: Run, group: Sequence[tuple[int, Update]], shown: set[int]) -> d
     return {
         "number": f"{first}\N{EN DASH}{end}" if several else str(first),
         "step": f"{u.step}\N{EN DASH}{newest.step}" if several else str(u.step),
-        "did": f.clean(did), "failed": bool(u.error), "links": [i for i, _ in of if i - 1 in shown],
+        "did": f.clean(did),
+        "failed": bool(u.error),
+        "links": [i for i, _ in of if i - 1 in shown],
         "probes": f.count(known_sum(g.probe_rollouts for _, g in group)),
         "labels": f.count(known_sum(g.labels for _, g in group)),
         "seconds": f.duration(known_sum(g.seconds for _, g in group)),

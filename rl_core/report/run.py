@@ -15,8 +15,13 @@ from rl_core.ledger import Ledger, LedgerEntry
 from rl_core.report.figures import clean
 from rl_core.run_folder import RunFolder, read_jsonl
 
-STATUS_NAMES = {"accepted": "accepted", "rejected": "rejected", "inconclusive": "inconclusive", "vetoed": "vetoed",
-                "rolled_back": "rolled back"}
+STATUS_NAMES = {
+    "accepted": "accepted",
+    "rejected": "rejected",
+    "inconclusive": "inconclusive",
+    "vetoed": "vetoed",
+    "rolled_back": "rolled back",
+}
 
 
 def _finite(x: object) -> object:
@@ -150,11 +155,15 @@ def load_run(folder: Path, *, with_baseline: bool = True) -> Run:
             elif kind == "update":
                 _push(updates, _check(Update, data, where))
         decisions = Ledger(place.ledger).read()
-        gaps = [f"The last line of {p.name} is incomplete (the run was writing it) and was left out."
-                for p in (place.metrics, place.ledger) if _is_torn(p)]
+        gaps = [
+            f"The last line of {p.name} is incomplete (the run was writing it) and was left out."
+            for p in (place.metrics, place.ledger)
+            if _is_torn(p)
+        ]
     except (OSError, RecursionError) as error:
-        raise InputError(f"cannot be read ({type(error).__name__})", where=str(folder), mend="restore its files"
-                         ) from None
+        raise InputError(
+            f"cannot be read ({type(error).__name__})", where=str(folder), mend="restore its files"
+        ) from None
     summary, finished = _summary(place.summary)
     baseline = None
     if with_baseline and RunFolder(place.path / "baseline").is_run:
@@ -173,6 +182,7 @@ def _summary(path: Path) -> tuple[Summary, bool]:
     try:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        raise InputError("not JSON", where=str(path), mend="restore it, or remove it to report an unfinished run"
-                         ) from None
+        raise InputError(
+            "not JSON", where=str(path), mend="restore it, or remove it to report an unfinished run"
+        ) from None
     return _check(Summary, data, str(path)), True

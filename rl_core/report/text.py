@@ -35,8 +35,9 @@ def summary_text(run_dir: Path) -> str:
 
 
 def _wrap(text: str, indent: str, most: int = 1) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", max_lines=most,
-                         placeholder=" ...")
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", max_lines=most, placeholder=" ..."
+    )
 
 
 def _block(title: str, items: list[str], most: int, empty: str) -> list[str]:
@@ -76,8 +77,10 @@ def _edit(d: LedgerEntry, undone: int | None, width: int) -> str:
 
 def _cost(run: Run) -> list[str]:
     c, table = costs(run), tally(run)
-    statuses = {s: sum(row[s] for row in table.values()) for s in ("accepted", "rejected", "inconclusive", "vetoed",
-                                                                   "rolled_back")}
+    statuses = {
+        s: sum(row[s] for row in table.values())
+        for s in ("accepted", "rejected", "inconclusive", "vetoed", "rolled_back")
+    }
     decided = ", ".join(f"{n} {s.replace('_', ' ')}" for s, n in statuses.items() if n) or "no edit tested"
     return [
         f"{f.count(c.rollouts)} rollouts, probes {f.percent(c.probe_share)}, reference labels {f.count(c.labels)} "

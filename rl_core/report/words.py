@@ -88,16 +88,19 @@ def gains(run: Run) -> list[str]:
     c = compare(run)
     first, last = gold_ends(run)
     if c is not None:
-        out.append(f"Held-out gold {f.number(c.harness)} against {f.number(c.baseline)} for the same run without "
-                   f"harness, {_where(c)}: {_verdict(c.gain)}.")
+        out.append(
+            f"Held-out gold {f.number(c.harness)} against {f.number(c.baseline)} for the same run without "
+            f"harness, {_where(c)}: {_verdict(c.gain)}."
+        )
         if c.gain <= -NO_DIFFERENCE:
             out.append("In this run the harness did not pay.")
         if first is not None:
             out.append(f"The run with harness started at {f.number(first)}.")
     elif last is not None:
         out.append(f"Held-out gold went from {f.number(first)} to {f.number(last)}.")
-        out.append("There is no run without harness to compare with, so how much of this the harness earned is not "
-                   "known.")
+        out.append(
+            "There is no run without harness to compare with, so how much of this the harness earned is not known."
+        )
     else:
         out.append("Gold was not measured, so what the edits gained is not known.")
     a, b, n = live_ends(run)
@@ -112,14 +115,17 @@ def notes(run: Run) -> list[str]:
     out = [f.sentence(f.clean(t, 600)) for t in run.summary.notes]
     said = " ".join(out).lower()
     if not run.finished:
-        out.append("The run is not finished (no summary.json): figures are those logged up to step "
-                   f"{costs(run).steps}.")
+        out.append(
+            f"The run is not finished (no summary.json): figures are those logged up to step {costs(run).steps}."
+        )
     accepted = any(d.status == "accepted" for d in run.decisions)
     if accepted and costs(run).labels == 0 and "signal, not validity" not in said:
         out.append("No reference labels were used: the figures of the decisions show signal, not validity.")
     if any(d.status == "inconclusive" for d in run.decisions) and "inconclusive" not in said:
-        out.append("Inconclusive is a valid result: the evidence within the budget was not enough to accept or reject, "
-                   "and it carries over to the next update.")
+        out.append(
+            "Inconclusive is a valid result: the evidence within the budget was not enough to accept or reject, "
+            "and it carries over to the next update."
+        )
     c, told = compare(run), run.summary.gain
     if c is not None and told is not None and abs(c.gain - told) >= NO_DIFFERENCE:
         out.append(f"summary.json gives a gain of {f.signed(told)}; this report compares {_where(c)}.")

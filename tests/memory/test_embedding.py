@@ -49,8 +49,6 @@ def test_hashing_finds_near_repeats_and_is_the_same_everywhere() -> None:
     assert embedder.fingerprint == "hashing/char3-5/blake2b/512"
 
 
-
-
 def test_hashing_takes_any_text() -> None:
     for vector in HashingEmbedder(16).embed(["", " ", "a", "é\ud800\u2028", "x" * 5000]):
         assert math.sqrt(cosine(vector, vector)) == pytest.approx(1.0)

@@ -94,7 +94,11 @@ def test_a_repeat_is_stopped_only_after_futility_or_harm_and_while_nothing_chang
 
 def test_log2_change_is_bounded_and_adding_opposes_retiring() -> None:
     assert log2_change({"a": 2.0, "b": 0.5, "c": 0.0, "d": 1.0, "e": 1e-9}, ("f",)) == {
-        "a": 1.0, "b": -1.0, "c": -4.0, "e": -4.0, "f": 4.0,
+        "a": 1.0,
+        "b": -1.0,
+        "c": -4.0,
+        "e": -4.0,
+        "f": 4.0,
     }
     for bad in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="multiplier of 'a'"):

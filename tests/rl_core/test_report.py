@@ -37,25 +37,75 @@ SCIENCE, FORMAT = Scope(domains=("science",)), Scope(domains=("instruction follo
 FORMAT_UP = RubricReweight(scope=FORMAT, family="format", multiplier=3)
 EDITS: list[tuple[int, Edit, str, float, str, str]] = [
     # step, edit, status, mean d, failure kind, reason
-    (10, RubricComposite(multipliers={"length_bonus": 0, "praise": 0.12, "facts": 2.1}, added=(
-        Criterion(id="precision", text="states figures with units", weight=3),)), "accepted", 0.112, "spurious",
-     "30 pairs, every domain gains; the battery no longer sees length"),
-    (10, SamplerEdit(rules=((Scope(domains=("role-play",)), 0.25), (SCIENCE, 2)), mix_floor=0.2), "inconclusive", 0.018,
-     "dead_high", "the cap of 256 rollouts came first"),
-    (20, GuidanceAdd(item=GuidanceItem(id="plan-science", kind="plan", scope=SCIENCE, text="First list the facts.")),
-     "accepted", 0.064, "dead_low", "hinted rollouts reach reward that the plain ones do not"),
-    (40, RubricComposite(scope=Scope(domains=("writing",)), multipliers={"repeats": 0}), "rejected", -0.041, "blind",
-     "harm: the mirrored process passed its threshold"),
-    (40, RubricRetire(scope=Scope(domains=("medical",)), family="hedge"), "vetoed", math.nan, "spurious",
-     "the critic's reader: punishes honest uncertainty"),
+    (
+        10,
+        RubricComposite(
+            multipliers={"length_bonus": 0, "praise": 0.12, "facts": 2.1},
+            added=(Criterion(id="precision", text="states figures with units", weight=3),),
+        ),
+        "accepted",
+        0.112,
+        "spurious",
+        "30 pairs, every domain gains; the battery no longer sees length",
+    ),
+    (
+        10,
+        SamplerEdit(rules=((Scope(domains=("role-play",)), 0.25), (SCIENCE, 2)), mix_floor=0.2),
+        "inconclusive",
+        0.018,
+        "dead_high",
+        "the cap of 256 rollouts came first",
+    ),
+    (
+        20,
+        GuidanceAdd(item=GuidanceItem(id="plan-science", kind="plan", scope=SCIENCE, text="First list the facts.")),
+        "accepted",
+        0.064,
+        "dead_low",
+        "hinted rollouts reach reward that the plain ones do not",
+    ),
+    (
+        40,
+        RubricComposite(scope=Scope(domains=("writing",)), multipliers={"repeats": 0}),
+        "rejected",
+        -0.041,
+        "blind",
+        "harm: the mirrored process passed its threshold",
+    ),
+    (
+        40,
+        RubricRetire(scope=Scope(domains=("medical",)), family="hedge"),
+        "vetoed",
+        math.nan,
+        "spurious",
+        "the critic's reader: punishes honest uncertainty",
+    ),
     (70, FORMAT_UP, "accepted", 0.038, "inverted", "24 pairs on the bank"),
-    (100, GuidanceDose(item_id="plan-science", dose=0.25), "inconclusive", 0.006, "hint_unneeded",
-     "evidence within the budget was not enough"),
+    (
+        100,
+        GuidanceDose(item_id="plan-science", dose=0.25),
+        "inconclusive",
+        0.006,
+        "hint_unneeded",
+        "evidence within the budget was not enough",
+    ),
     (110, FORMAT_UP, "rolled_back", -0.052, "inverted", "the running control is better on 64 labelled groups"),
-    (150, SamplerEdit(rules=((Scope(domains=("medical",)), 0.5), (Scope(domains=("writing",)), 3))), "accepted", 0.029,
-     "dead_high", "medical is mastered"),
-    (200, RubricReweight(scope=SCIENCE, family="units", multiplier=2), "rejected", -0.003, "blind",
-     "futility: no gain after 96 pairs"),
+    (
+        150,
+        SamplerEdit(rules=((Scope(domains=("medical",)), 0.5), (Scope(domains=("writing",)), 3))),
+        "accepted",
+        0.029,
+        "dead_high",
+        "medical is mastered",
+    ),
+    (
+        200,
+        RubricReweight(scope=SCIENCE, family="units", multiplier=2),
+        "rejected",
+        -0.003,
+        "blind",
+        "futility: no gain after 96 pairs",
+    ),
 ]
 
 
@@ -75,19 +125,54 @@ def ledger_lines() -> list[dict[str, Any]]:
             e = 24.37 if status == "accepted" else path[-1] if d > 0.01 else 0.081
             path[-1] = e
             half = r.uniform(0.02, 0.06)
-            figures = {"pairs": pairs, "mean_d": d, "sd_d": 0.11, "lift_current": 0.051, "lift_candidate": 0.051 + d,
-                       "e_value": e, "threshold": 20.0, "rollouts": pairs * 8, "labels": pairs * 4,
-                       "interval": [d - half, d + half], "e_path": path}
-        out.append({"update": step // 10, "step": step, "interface": edit.interface, "status": status,
-                    "edit": edit.model_dump(mode="json"), "state_version": version, "figures": figures,
-                    "reason": reason, "description": describe(edit), "prediction": 0.05,
-                    "failure": {"kind": kind, "statistic": 0.41, "where": str(getattr(edit, "scope", "")),
-                                "reason": "support of 36 groups"}})
+            figures = {
+                "pairs": pairs,
+                "mean_d": d,
+                "sd_d": 0.11,
+                "lift_current": 0.051,
+                "lift_candidate": 0.051 + d,
+                "e_value": e,
+                "threshold": 20.0,
+                "rollouts": pairs * 8,
+                "labels": pairs * 4,
+                "interval": [d - half, d + half],
+                "e_path": path,
+            }
+        out.append(
+            {
+                "update": step // 10,
+                "step": step,
+                "interface": edit.interface,
+                "status": status,
+                "edit": edit.model_dump(mode="json"),
+                "state_version": version,
+                "figures": figures,
+                "reason": reason,
+                "description": describe(edit),
+                "prediction": 0.05,
+                "failure": {
+                    "kind": kind,
+                    "statistic": 0.41,
+                    "where": str(getattr(edit, "scope", "")),
+                    "reason": "support of 36 groups",
+                },
+            }
+        )
     return out
 
 
-def write_run(folder: Path, *, steps: int = 250, harness: bool = True, gold: bool = True, edits: bool = True,
-              domains: tuple[str, ...] = DOMAINS, summary: bool = True, labels: bool = True, seed: int = 7) -> Path:
+def write_run(
+    folder: Path,
+    *,
+    steps: int = 250,
+    harness: bool = True,
+    gold: bool = True,
+    edits: bool = True,
+    domains: tuple[str, ...] = DOMAINS,
+    summary: bool = True,
+    labels: bool = True,
+    seed: int = 7,
+) -> Path:
     """A run folder as the runner writes it. Curves are drawn from simple formulas with noise."""
     r = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,8 +188,16 @@ def write_run(folder: Path, *, steps: int = 250, harness: bool = True, gold: boo
     for step in range(steps + 1):
         if gold and step % 10 == 0:
             by = {d: quality(step, k) for k, d in enumerate(domains)}
-            lines.append({"kind": "eval", "step": step, "gold": sum(by.values()) / len(by), "gold_by_domain": by,
-                          "reward": 0.5, "rollouts": rollouts})
+            lines.append(
+                {
+                    "kind": "eval",
+                    "step": step,
+                    "gold": sum(by.values()) / len(by),
+                    "gold_by_domain": by,
+                    "reward": 0.5,
+                    "rollouts": rollouts,
+                }
+            )
         if step == 0:
             continue
         rollouts += 128
@@ -115,36 +208,78 @@ def write_run(folder: Path, *, steps: int = 250, harness: bool = True, gold: boo
             low = (1 - live) * (0.7 if k % 2 else 0.15) * math.exp(-step / 200)
             high = (1 - live - low) * 0.8
             if r.random() > 0.06:
-                table[d] = {"reward": 0.4 + 0.001 * step, "live": live, "dead_low": low, "dead_high": high,
-                            "dead_flat": 1 - live - low - high}
+                table[d] = {
+                    "reward": 0.4 + 0.001 * step,
+                    "live": live,
+                    "dead_low": low,
+                    "dead_high": high,
+                    "dead_flat": 1 - live - low - high,
+                }
         if harness and step % 10 == 0:
             now = [d for d in decisions if d["step"] == step]
             probes = sum(d["figures"].get("rollouts", 0) for d in now)
             rollouts += probes
             bought += sum(d["figures"].get("labels", 0) for d in now) if labels else 0
             failed = step == 130
-            lines.append({"kind": "update", "step": step, "update": step // 10, "healthy": not now and not failed,
-                          "probe_rollouts": probes, "labels": 0 if not labels else 12, "seconds": 1.4,
-                          "decisions": len(now), "accepted": sum(d["status"] == "accepted" for d in now),
-                          "state_version": 1, "error": "budget of 40 calls reached" if failed else None})
+            lines.append(
+                {
+                    "kind": "update",
+                    "step": step,
+                    "update": step // 10,
+                    "healthy": not now and not failed,
+                    "probe_rollouts": probes,
+                    "labels": 0 if not labels else 12,
+                    "seconds": 1.4,
+                    "decisions": len(now),
+                    "accepted": sum(d["status"] == "accepted" for d in now),
+                    "state_version": 1,
+                    "error": "budget of 40 calls reached" if failed else None,
+                }
+            )
         mean = sum(v["live"] for v in table.values()) / max(1, len(table)) if table else None
         reward = 0.35 + 0.3 * (1 - math.exp(-step / 60)) + r.gauss(0, 0.03)
-        lines.append({"kind": "step", "step": step, "reward": reward, "live_share": mean,
-                      "dead_low": 0.1, "dead_high": 0.1, "dead_flat": 0.1, "state_version": 1,
-                      "guided_share": 0.1, "rollouts": rollouts, "labels": bought, "domains": table})
+        lines.append(
+            {
+                "kind": "step",
+                "step": step,
+                "reward": reward,
+                "live_share": mean,
+                "dead_low": 0.1,
+                "dead_high": 0.1,
+                "dead_flat": 0.1,
+                "state_version": 1,
+                "guided_share": 0.1,
+                "rollouts": rollouts,
+                "labels": bought,
+                "domains": table,
+            }
+        )
     (folder / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines), encoding="utf-8")
     (folder / "ledger.jsonl").write_text("".join(json.dumps(d) + "\n" for d in decisions), encoding="utf-8")
     if summary:
         golds = [x for x in lines if x["kind"] == "eval"]
         probe = sum(d["figures"].get("rollouts", 0) for d in decisions)
         data: dict[str, Any] = {
-            "command": "demo", "seed": seed, "steps": steps, "rollouts": rollouts, "probe_rollouts": probe,
-            "labels": bought, "label_share": bought / max(1, rollouts), "probe_share": probe / max(1, rollouts),
-            "seconds": 412.0, "notes": [], "versions": {"harness-agents": "0.1.0", "torch": "2.13.0"},
-            "failures": [], "changes": []}
+            "command": "demo",
+            "seed": seed,
+            "steps": steps,
+            "rollouts": rollouts,
+            "probe_rollouts": probe,
+            "labels": bought,
+            "label_share": bought / max(1, rollouts),
+            "probe_share": probe / max(1, rollouts),
+            "seconds": 412.0,
+            "notes": [],
+            "versions": {"harness-agents": "0.1.0", "torch": "2.13.0"},
+            "failures": [],
+            "changes": [],
+        }
         if golds:
-            data |= {"gold_first": golds[0]["gold"], "gold_last": golds[-1]["gold"],
-                     "gold_by_domain": golds[-1]["gold_by_domain"]}
+            data |= {
+                "gold_first": golds[0]["gold"],
+                "gold_last": golds[-1]["gold"],
+                "gold_by_domain": golds[-1]["gold_by_domain"],
+            }
         (folder / "summary.json").write_text(json.dumps(data), encoding="utf-8")
     return folder
 
@@ -279,8 +414,12 @@ def test_gain_is_read_where_both_runs_have_used_the_same_rollouts(tmp_path: Path
 def test_summary_words_go_first_and_a_different_gain_is_named(tmp_path: Path) -> None:
     run = write_demo(tmp_path / "run", steps=60)
     data = json.loads((run / "summary.json").read_text())
-    data |= {"failures": ["length was paid for in writing"], "changes": ["length lost its weight"], "gain": 0.9,
-             "notes": ["no reference: signal, not validity"]}
+    data |= {
+        "failures": ["length was paid for in writing"],
+        "changes": ["length lost its weight"],
+        "gain": 0.9,
+        "notes": ["no reference: signal, not validity"],
+    }
     (run / "summary.json").write_text(json.dumps(data))
     text = page(run).text
     assert "Length was paid for in writing." in text
@@ -340,15 +479,19 @@ def test_a_run_that_has_logged_nothing(tmp_path: Path) -> None:
 
 
 def test_steps_logged_again_after_a_resume_count_once(tmp_path: Path) -> None:
-    rows = [{"kind": "step", "step": s, "reward": 0.1, "live_share": v, "rollouts": 8 * s}
-            for s, v in ((1, 0.5), (2, 0.5), (3, 0.0), (2, 0.5), (3, 1.0))]
+    rows = [
+        {"kind": "step", "step": s, "reward": 0.1, "live_share": v, "rollouts": 8 * s}
+        for s, v in ((1, 0.5), (2, 0.5), (3, 0.0), (2, 0.5), (3, 1.0))
+    ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     assert "Live groups went from 50 % (first step) to 100 % (last step)." in page(tmp_path).text
 
 
 def test_what_is_missing_is_a_gap_not_zero(tmp_path: Path) -> None:
-    rows = [{"kind": "step", "step": s, "reward": None if s == 3 else 0.5, "live_share": None, "domains": {}}
-            for s in range(1, 6)]
+    rows = [
+        {"kind": "step", "step": s, "reward": None if s == 3 else 0.5, "live_share": None, "domains": {}}
+        for s in range(1, 6)
+    ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     parsed = page(tmp_path)
     curve = next(a["d"] for t, a in parsed.tags if t == "path" and a.get("class") == "curve harness")
@@ -362,12 +505,20 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     write_demo(hostile, steps=40, domains=('"><script>d</script>', "medical"))
     rows = ledger_lines()[:5]
     for d in rows:
-        d |= {"reason": HOSTILE, "description": HOSTILE, "failure": {"kind": HOSTILE, "where": HOSTILE,
-                                                                     "reason": HOSTILE}}
+        d |= {
+            "reason": HOSTILE,
+            "description": HOSTILE,
+            "failure": {"kind": HOSTILE, "where": HOSTILE, "reason": HOSTILE},
+        }
     (hostile / "ledger.jsonl").write_text("".join(json.dumps(d) + "\n" for d in rows))
     data = json.loads((hostile / "summary.json").read_text())
-    data |= {"failures": [HOSTILE], "changes": [HOSTILE], "notes": [HOSTILE], "command": HOSTILE,
-             "versions": {HOSTILE: HOSTILE}}
+    data |= {
+        "failures": [HOSTILE],
+        "changes": [HOSTILE],
+        "notes": [HOSTILE],
+        "command": HOSTILE,
+        "versions": {HOSTILE: HOSTILE},
+    }
     (hostile / "summary.json").write_text(json.dumps(data))
     parsed = page(hostile)
     tags = [t for t, _ in parsed.tags]
@@ -404,8 +555,10 @@ def test_many_and_long_domains_and_decisions(tmp_path: Path) -> None:
 
 def test_cells_of_the_group_map_show_the_shares(tmp_path: Path) -> None:
     shares = {"live": 0.5, "dead_low": 0.25, "dead_high": 0.25, "dead_flat": 0.0}
-    rows = [{"kind": "step", "step": 1, "domains": {"medical": shares, "science": {"live": 0.2}}},
-            {"kind": "step", "step": 2, "domains": {"medical": {**shares, "live": 0.25, "dead_low": 0.5}}}]
+    rows = [
+        {"kind": "step", "step": 1, "domains": {"medical": shares, "science": {"live": 0.2}}},
+        {"kind": "step", "step": 2, "domains": {"medical": {**shares, "live": 0.25, "dead_low": 0.5}}},
+    ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     parsed = page(tmp_path)
     assert "step 1: live 50 %, flat 0 %, too hard 25 %, mastered 25 %" in _near(parsed.text)
@@ -501,8 +654,15 @@ def test_terminal_summary_stays_short_when_much_happened(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(None, "–"), (math.nan, "–"), (0.0, "0.000"), (-0.0001, "0.000"), (0.1234, "0.123"), (-0.5, "−0.500"),
-     (43.21, "43.2")],
+    [
+        (None, "–"),
+        (math.nan, "–"),
+        (0.0, "0.000"),
+        (-0.0001, "0.000"),
+        (0.1234, "0.123"),
+        (-0.5, "−0.500"),
+        (43.21, "43.2"),
+    ],
 )
 def test_numbers(value: float | None, said: str) -> None:
     assert f.number(value) == said

@@ -26,6 +26,8 @@ RUBRIC_KINDS: tuple[AlarmKind, ...] = ("blind", "spurious", "inverted", "noisy",
 #: Clusters of fewer tasks, or of a smaller share of all tasks, are not worth a guided probe of 24 groups.
 MIN_CLUSTER = 3
 MIN_CLUSTER_SHARE = 0.04
+#: A hint is for the whole domain when this share of the domain's tasks in the window is dead_low.
+WHOLE_DOMAIN = 0.6
 #: Tasks that receive a smaller share of the draws are not worth a sampler edit.
 MIN_SHARE = 0.04
 #: Updates to wait after a rejected sampler edit: what a policy masters changes slowly, and a test costs labels.
@@ -53,7 +55,8 @@ class RulesEvolver:
             return []
         out = [_from_alarms(alarms, Scope(), "all tasks")]
         decided = any(
-            e.edit.interface == "rubric" and as_composite(e.edit).scope.level == "global"
+            e.edit.interface == "rubric"
+            and as_composite(e.edit).scope.level == "global"
             and e.status in ("accepted", "rejected")
             for e in s.history
         )
@@ -78,10 +81,18 @@ class RulesEvolver:
                 else f"criterion {family} repeats another one (phi {value:.2f})"
             )
             low, high = (stats.pass_rate.low, stats.pass_rate.high) if why == "dead" else (0.9, 1.0)
-            out.append(Attribution(
-                kind="criterion_dead" if why == "dead" else "criterion_double", interface="rubric", where=family,
-                reason=text, statistic=value, interval=(low, high), worth=stats.weight_share, families=(family,),
-            ))
+            out.append(
+                Attribution(
+                    kind="criterion_dead" if why == "dead" else "criterion_double",
+                    interface="rubric",
+                    where=family,
+                    reason=text,
+                    statistic=value,
+                    interval=(low, high),
+                    worth=stats.weight_share,
+                    families=(family,),
+                )
+            )
         return sorted(out, key=lambda a: -a.worth)
 
     # ---- guidance
@@ -94,15 +105,31 @@ class RulesEvolver:
         clusters = {d: ids for d, ids in clusters.items() if next_hint(s, ids) is not None}
         out = []
         for where, ids in clusters.items():
-            if len(ids) >= max(MIN_CLUSTER, MIN_CLUSTER_SHARE * len(s.tasks)):
-                out.append(self._dead(s, "dead_low", "guidance", ids, where,
-                                      f"{len(ids)} tasks ({where}) never reach reward and no hint was tried on them"))
+            if len(ids) < max(MIN_CLUSTER, MIN_CLUSTER_SHARE * len(s.tasks)):
+                continue
+            seen = [i for i in s.report.tasks if i in s.tasks and s.tasks[i].domain == where]
+            broad = len(ids) >= WHOLE_DOMAIN * len(seen)  # broadest scope first: unseen tasks will be no easier
+            scope = Scope(domains=(where,)) if broad else Scope(tasks=tuple(ids))
+            out.append(
+                self._dead(
+                    s,
+                    "dead_low",
+                    "guidance",
+                    ids,
+                    where,
+                    f"{len(ids)} of {len(seen)} tasks seen ({where}) never reach reward and no hint was tried on them",
+                    scope,
+                )
+            )
         return out
 
     def _idle(self, s: Situation) -> list[Attribution]:
         return [
             Attribution(
-                kind="hint_unneeded", interface="guidance", where=item_id, statistic=0.0,
+                kind="hint_unneeded",
+                interface="guidance",
+                where=item_id,
+                statistic=0.0,
                 reason=f"the policy reaches the reward of hint {item_id}'s tasks without it, its dose is 0 everywhere",
             )
             for item_id in s.idle_hints
@@ -128,18 +155,31 @@ class RulesEvolver:
             return []
         more: AlarmKind = "dead_high" if len(mastered) >= len(hard) else "dead_low"
         where = f"{len(mastered)} mastered, {len(hard)} out of reach"
-        return [self._dead(s, more, "sampler", ids, where,
-                           f"{share:.0%} of draws go to tasks without a gradient: {where}")]
+        return [
+            self._dead(s, more, "sampler", ids, where, f"{share:.0%} of draws go to tasks without a gradient: {where}")
+        ]
 
     def _dead(
-        self, s: Situation, kind: AlarmKind, interface: Interface, ids: Sequence[str], where: str, reason: str
+        self,
+        s: Situation,
+        kind: AlarmKind,
+        interface: Interface,
+        ids: Sequence[str],
+        where: str,
+        reason: str,
+        scope: Scope | None = None,
     ) -> Attribution:
         alarms = [a for a in s.report.of(kind) if set(a.where.domains) & {s.tasks[i].domain for i in ids}]
         best = max(alarms, key=lambda a: a.severity, default=None)
         return Attribution(
-            kind=kind, interface=interface, scope=Scope(tasks=tuple(ids)), where=where[:300], reason=reason[:1000],
+            kind=kind,
+            interface=interface,
+            scope=scope or Scope(tasks=tuple(ids)),
+            where=where[:300],
+            reason=reason[:1000],
             evidence=tuple(dict.fromkeys(e for a in alarms for e in a.evidence))[:24],
-            statistic=best.statistic if best else None, interval=best.interval if best else None,
+            statistic=best.statistic if best else None,
+            interval=best.interval if best else None,
             worth=draw_share(s.state, s.tasks, ids),
         )
 
@@ -147,9 +187,14 @@ class RulesEvolver:
 def _from_alarms(alarms: Sequence[Alarm], scope: Scope, where: str) -> Attribution:
     worst = max(alarms, key=lambda a: a.severity)
     return Attribution(
-        kind=worst.kind, interface="rubric", scope=scope, where=where,
+        kind=worst.kind,
+        interface="rubric",
+        scope=scope,
+        where=where,
         reason="; ".join(a.text for a in sorted(alarms, key=lambda a: -a.severity)[:3])[:1000],
         evidence=tuple(dict.fromkeys(e for a in alarms for e in a.evidence))[:24],
-        statistic=worst.statistic, interval=worst.interval, worth=worst.severity,
+        statistic=worst.statistic,
+        interval=worst.interval,
+        worth=worst.severity,
         families=tuple(dict.fromkeys(a.family for a in alarms if a.family))[:16],
     )

@@ -50,39 +50,52 @@ class RulesProposer:
 
     def _rubric(self, s: Situation, a: Attribution) -> Proposal | None:
         if a.kind in ("criterion_dead", "criterion_double"):
-            return Proposal(edit=RubricRetire(scope=a.scope, family=a.families[0]), attribution=a, reason=a.reason,
-                            prediction=0.0)
+            return Proposal(
+                edit=RubricRetire(scope=a.scope, family=a.families[0]), attribution=a, reason=a.reason, prediction=0.0
+            )
         if not s.has_reference:
             return None
         catalogue = s.catalogue if s.may_write_criteria else ()
         fit = fit_composite(s.entries, s.state, s.tasks, s.scorer, catalogue, scope=a.scope)
         if fit is None:
             return None
-        return Proposal(edit=fit.edit, attribution=a, prediction=fit.predicted,
-                        reason=f"weights that follow the reference on {len(s.entries)} evidence groups ({a.where})")
+        return Proposal(
+            edit=fit.edit,
+            attribution=a,
+            prediction=fit.predicted,
+            reason=f"weights that follow the reference on {len(s.entries)} evidence groups ({a.where})",
+        )
 
     def _guidance(self, s: Situation, a: Attribution, refused: Sequence[Refusal]) -> Proposal | None:
         if a.kind == "hint_unneeded":
             return Proposal(edit=GuidanceRemove(item_id=a.where), attribution=a, reason=a.reason, prediction=0.0)
-        kind = next_hint(s, a.scope.tasks, refused)
+        ids = [t.id for t in s.tasks if a.scope.covers(t.id, t.domain)]
+        kind = next_hint(s, ids, refused)
         if kind is None:
             return None
-        domains = list(dict.fromkeys(s.tasks[i].domain for i in a.scope.tasks))
+        domains = list(dict.fromkeys(s.tasks[i].domain for i in ids))
         name = domains[0] if len(domains) == 1 else f"{len(domains)}-domains"
         item = GuidanceItem(
-            id=f"{kind}-{name}-u{s.update}"[:80], kind=kind, scope=a.scope, dose=DOSE,
+            id=f"{kind}-{name}-u{s.update}"[:80],
+            kind=kind,
+            scope=a.scope,
+            dose=DOSE,
             amount=AMOUNT if kind == "partial_answer" else 1.0,
         )
         shown = kind.replace("_", " ")
-        return Proposal(edit=GuidanceAdd(item=item), attribution=a,
-                        reason=f"show {shown} in {DOSE:.0%} of each group of {len(a.scope.tasks)} tasks")
+        return Proposal(
+            edit=GuidanceAdd(item=item),
+            attribution=a,
+            reason=f"show {shown} in {DOSE:.0%} of each group of {len(ids)} tasks",
+        )
 
     def _sampler(self, s: Situation, a: Attribution, refused: Sequence[Refusal]) -> Proposal | None:
         chosen = set(a.scope.tasks)
         whole = [d for d in s.tasks.domains if all(t.id in chosen for t in s.tasks if t.domain == d)]
         rest = tuple(sorted(i for i in chosen if s.tasks[i].domain not in whole))
         back = tuple(
-            i for i, t in s.report.tasks.items()
+            i
+            for i, t in s.report.tasks.items()
             if i in s.tasks and i not in chosen and steadily(s, i, "live") and net_factor(s.state, s.tasks[i]) <= DOWN
         )
         scopes = [(Scope(domains=tuple(whole)), DOWN), (Scope(tasks=rest), DOWN), (Scope(tasks=back), 1 / DOWN)]

@@ -111,11 +111,7 @@ def next_hint(s: Situation, ids: Sequence[str], refused: Sequence[Refusal] = ())
 def protected_families(state: HarnessState, tasks: Iterable[Task], scope: Scope) -> set[str]:
     """Families that hold a protected criterion in some rubric within scope."""
     return {
-        c.family
-        for t in tasks
-        if scope.covers(t.id, t.domain)
-        for c in state.rubric_for(t).criteria
-        if c.protected
+        c.family for t in tasks if scope.covers(t.id, t.domain) for c in state.rubric_for(t).criteria if c.protected
     }
 
 

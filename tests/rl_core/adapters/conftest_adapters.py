@@ -34,8 +34,14 @@ def make_tokenizer() -> Any:
     words = ["<pad>", "<eos>", "<unk>", "system", "user", "assistant", *WORDS]
     tok = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
     tok.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=tok, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>",
-                                   padding_side="left", chat_template=CHAT)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tok,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        padding_side="left",
+        chat_template=CHAT,
+    )
 
 
 def make_model(tokenizer: Any, *, seed: int = 0, dropout: float = 0.0) -> Any:
@@ -44,12 +50,23 @@ def make_model(tokenizer: Any, *, seed: int = 0, dropout: float = 0.0) -> Any:
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=64, attention_dropout=dropout, initializer_range=0.3,
-        pad_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
-        tie_word_embeddings=True,
-    ))
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            max_position_embeddings=64,
+            attention_dropout=dropout,
+            initializer_range=0.3,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            bos_token_id=None,
+            tie_word_embeddings=True,
+        )
+    )
     return model
 
 
@@ -65,9 +82,16 @@ class Outcome(NamedTuple):
 class FakeHarness:
     """A harness with no agents: uniform draws over ``self.allowed``, hints on the first half when ``self.hint``."""
 
-    def __init__(self, tasks: TaskSet, *, hint: str | None = None, updates: Sequence[int] = (),
-                 update: Callable[[FakeHarness, int, FrozenPolicy], None] | None = None, error: str | None = None,
-                 withheld: Callable[[str], bool] = lambda text: False) -> None:
+    def __init__(
+        self,
+        tasks: TaskSet,
+        *,
+        hint: str | None = None,
+        updates: Sequence[int] = (),
+        update: Callable[[FakeHarness, int, FrozenPolicy], None] | None = None,
+        error: str | None = None,
+        withheld: Callable[[str], bool] = lambda text: False,
+    ) -> None:
         self._tasks, self._state = tasks, HarnessState()
         self.hint, self._updates, self._update, self._error, self._withheld = hint, updates, update, error, withheld
         self.allowed = tasks.ids
@@ -97,23 +121,28 @@ class FakeHarness:
         for t in tasks:
             row = [GuidedPrompt(t.id, t.prompt, t.prompt)] * group_size
             if self.hint is not None:
-                with_hint: Any = f"{self.hint} {t.prompt}" if isinstance(t.prompt, str) else (
-                    Message(role="system", content=self.hint), *t.prompt)
+                with_hint: Any = (
+                    f"{self.hint} {t.prompt}"
+                    if isinstance(t.prompt, str)
+                    else (Message(role="system", content=self.hint), *t.prompt)
+                )
                 k = group_size // 2
                 row = [GuidedPrompt(t.id, with_hint, t.prompt, "g1")] * k + row[k:]
             out.append(row)
         return out
 
-    def score(self, tasks: Sequence[Task], completions: Sequence[Sequence[str]],
-              version: int | None = None) -> list[list[Scored]]:
+    def score(
+        self, tasks: Sequence[Task], completions: Sequence[Sequence[str]], version: int | None = None
+    ) -> list[list[Scored]]:
         self.score_calls.append(([t.id for t in tasks], [len(c) for c in completions], version))
         out = []
         for task, texts in zip(tasks, completions, strict=True):
             rubric = self._state.rubric_for(task)
             verdicts = Scorer().verdicts(task, texts, rubric)
             rewards = group_rewards(rubric, verdicts)
-            out.append([Scored(None if self._withheld(x) else r, v)
-                        for x, r, v in zip(texts, rewards, verdicts, strict=True)])
+            out.append(
+                [Scored(None if self._withheld(x) else r, v) for x, r, v in zip(texts, rewards, verdicts, strict=True)]
+            )
         return out
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
@@ -148,12 +177,23 @@ def make_tasks(n: int = 12, *, chat: bool = False) -> TaskSet:
     out = []
     for i in range(n):
         text = f"task w{i} say w{i + 1}" + (" w3" if i % 3 == 0 else "")
-        rubric = Rubric(criteria=(
-            Criterion(id=f"even-{i}", text="even words", category="even", weight=2.0,
-                      route=CheckRoute(name="test_adapter_share", params={"step": 2})),
-            Criterion(id=f"third-{i}", text="every third word", category="third",
-                      route=CheckRoute(name="test_adapter_share", params={"step": 3})),
-        ))
+        rubric = Rubric(
+            criteria=(
+                Criterion(
+                    id=f"even-{i}",
+                    text="even words",
+                    category="even",
+                    weight=2.0,
+                    route=CheckRoute(name="test_adapter_share", params={"step": 2}),
+                ),
+                Criterion(
+                    id=f"third-{i}",
+                    text="every third word",
+                    category="third",
+                    route=CheckRoute(name="test_adapter_share", params={"step": 3}),
+                ),
+            )
+        )
         out.append(Task(id=f"t{i}", prompt=(Message(role="user", content=text),) if chat else text, rubric=rubric))
     return TaskSet(out)
 

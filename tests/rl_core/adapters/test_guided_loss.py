@@ -27,7 +27,8 @@ def test_separate_baselines_by_hand():
     rewards = [1.0, 0.8, 0.2, 0.0, 0.5, 0.5, None, 0.3]
     guided = [True, True, False, False, True, True, False, False]
     assert separate_advantages(rewards, guided, 4, scale="none") == pytest.approx(
-        [0.1, -0.1, 0.1, -0.1, 0.0, 0.0, 0.0, 0.0])
+        [0.1, -0.1, 0.1, -0.1, 0.0, 0.0, 0.0, 0.0]
+    )
     sd = 0.2 / math.sqrt(2)
     by_group = separate_advantages(rewards, guided, 4, scale="group")
     assert by_group[:4] == pytest.approx([0.1 / (sd + 1e-4), -0.1 / (sd + 1e-4)] * 2)
@@ -39,9 +40,11 @@ def test_separate_baselines_by_hand():
 
 def test_vllm_correction_spares_guided_rows():
     torch = pytest.importorskip("torch")
-    output = {"importance_sampling_ratio": torch.tensor([[0.0], [0.9]]),
-              "sampling_per_token_logps": torch.tensor([[-9.0, -9.0], [-1.0, -2.0]]),
-              "old_per_token_logps": torch.tensor([[-3.0, -3.0], [-1.1, -2.1]])}
+    output = {
+        "importance_sampling_ratio": torch.tensor([[0.0], [0.9]]),
+        "sampling_per_token_logps": torch.tensor([[-9.0, -9.0], [-1.0, -2.0]]),
+        "old_per_token_logps": torch.tensor([[-3.0, -3.0], [-1.1, -2.1]]),
+    }
     neutralise_vllm_correction(output, torch.tensor([0]))
     assert output["importance_sampling_ratio"].tolist() == [[1.0], [pytest.approx(0.9)]]
     assert output["sampling_per_token_logps"][0].tolist() == [-3.0, -3.0]
@@ -49,9 +52,16 @@ def test_vllm_correction_spares_guided_rows():
     neutralise_vllm_correction({}, torch.tensor([0]))  # nothing to do without vLLM
 
 
-@pytest.mark.parametrize(("kw", "field"), [({"importance": "full"}, "importance"), ({"baseline": "both"}, "baseline"),
-                                           ({"ratio_floor": 2.0}, "ratio_cap"), ({"ratio_cap": 0.0}, "ratio_cap"),
-                                           ({"ratio_cap": math.inf}, "ratio_cap")])
+@pytest.mark.parametrize(
+    ("kw", "field"),
+    [
+        ({"importance": "full"}, "importance"),
+        ({"baseline": "both"}, "baseline"),
+        ({"ratio_floor": 2.0}, "ratio_cap"),
+        ({"ratio_cap": 0.0}, "ratio_cap"),
+        ({"ratio_cap": math.inf}, "ratio_cap"),
+    ],
+)
 def test_bad_settings_are_named(kw, field):
     with pytest.raises(InputError, match=field):
         GuidedLoss(**kw)

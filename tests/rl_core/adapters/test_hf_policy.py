@@ -79,8 +79,9 @@ def test_logprobs_agree_with_generate_and_with_a_fresh_policy(model, tokenizer):
     p = policy(model, tokenizer)
     rows = p.generate(PROMPTS, n=5, seed=3)
     prompts = [q for q, row in zip(PROMPTS, rows, strict=True) for _ in row]
-    prompts, flat = zip(*[(q, c) for q, c in zip(prompts, [c for row in rows for c in row], strict=True)
-                          if spelled_out(c)], strict=True)
+    prompts, flat = zip(
+        *[(q, c) for q, c in zip(prompts, [c for row in rows for c in row], strict=True) if spelled_out(c)], strict=True
+    )
     assert len(flat) > 5
     expected = [c.logprob for c in flat]
     assert p.logprobs(prompts, [c.text for c in flat]) == pytest.approx(expected, abs=1e-5)
@@ -143,8 +144,10 @@ def test_an_error_inside_still_restores(model, tokenizer, monkeypatch):
     assert torch.get_rng_state().tolist() == state
 
 
-@pytest.mark.parametrize(("kw", "field"), [({"max_tokens": 0}, "max_tokens"), ({"temperature": -1.0}, "temperature"),
-                                           ({"batch_size": 0}, "batch_size")])
+@pytest.mark.parametrize(
+    ("kw", "field"),
+    [({"max_tokens": 0}, "max_tokens"), ({"temperature": -1.0}, "temperature"), ({"batch_size": 0}, "batch_size")],
+)
 def test_bad_numbers_are_named(model, tokenizer, kw, field):
     with pytest.raises(InputError, match=field):
         policy(model, tokenizer, **kw)

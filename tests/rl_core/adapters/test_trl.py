@@ -40,19 +40,47 @@ G, GROUPS = 4, 3
 
 def config(tmp_path, **kw):
     base = {
-        "output_dir": str(tmp_path / "out"), "per_device_train_batch_size": G * GROUPS, "num_generations": G,
-        "max_steps": 3, "max_completion_length": 6, "gradient_accumulation_steps": 1, "learning_rate": 1e-3,
-        "logging_steps": 1, "report_to": "none", "save_strategy": "no", "use_cpu": True, "bf16": False,
-        "gradient_checkpointing": False, "seed": 1, "disable_tqdm": True,
+        "output_dir": str(tmp_path / "out"),
+        "per_device_train_batch_size": G * GROUPS,
+        "num_generations": G,
+        "max_steps": 3,
+        "max_completion_length": 6,
+        "gradient_accumulation_steps": 1,
+        "learning_rate": 1e-3,
+        "logging_steps": 1,
+        "report_to": "none",
+        "save_strategy": "no",
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "seed": 1,
+        "disable_tqdm": True,
     }
     return GRPOConfig(**(base | kw))
 
 
-def build(tmp_path, tokenizer, harness, *, loss=None, options=None, resume_from=None, callbacks=None, model=None,
-          trainer_kw=None, **kw):
+def build(
+    tmp_path,
+    tokenizer,
+    harness,
+    *,
+    loss=None,
+    options=None,
+    resume_from=None,
+    callbacks=None,
+    model=None,
+    trainer_kw=None,
+    **kw,
+):
     trainer = GRPOTrainer(
-        model=model or make_model(tokenizer), args=config(tmp_path, **kw), reward_funcs=RubricReward(harness),
-        train_dataset=harness_dataset(harness), processing_class=tokenizer, callbacks=callbacks, **(trainer_kw or {}))
+        model=model or make_model(tokenizer),
+        args=config(tmp_path, **kw),
+        reward_funcs=RubricReward(harness),
+        train_dataset=harness_dataset(harness),
+        processing_class=tokenizer,
+        callbacks=callbacks,
+        **(trainer_kw or {}),
+    )
     return attach(trainer, harness, loss=loss, options=options, resume_from=resume_from)
 
 
@@ -151,14 +179,28 @@ def test_late_binding_has_no_lag_and_groups_stay_whole(tmp_path, tokenizer):
             assert len({r["task_id"] for r in rows[k : k + G]}) == 1
 
 
-@pytest.mark.parametrize(("accumulate", "per_generation", "iterations", "drawn", "groups"), [
-    (2, 1, 1, [(0, 6), (1, 6)], 6), (2, 2, 1, [(0, 6), (1, 6)], 6), (1, 1, 2, [(0, 3)], 3), (3, 2, 1, None, None),
-])
-def test_every_batch_layout_draws_once_a_step(tmp_path, tokenizer, accumulate, per_generation, iterations, drawn,
-                                              groups):
+@pytest.mark.parametrize(
+    ("accumulate", "per_generation", "iterations", "drawn", "groups"),
+    [
+        (2, 1, 1, [(0, 6), (1, 6)], 6),
+        (2, 2, 1, [(0, 6), (1, 6)], 6),
+        (1, 1, 2, [(0, 3)], 3),
+        (3, 2, 1, None, None),
+    ],
+)
+def test_every_batch_layout_draws_once_a_step(
+    tmp_path, tokenizer, accumulate, per_generation, iterations, drawn, groups
+):
     harness = FakeHarness(make_tasks())
-    build(tmp_path, tokenizer, harness, max_steps=2, gradient_accumulation_steps=accumulate,
-          steps_per_generation=per_generation, num_iterations=iterations).train()
+    build(
+        tmp_path,
+        tokenizer,
+        harness,
+        max_steps=2,
+        gradient_accumulation_steps=accumulate,
+        steps_per_generation=per_generation,
+        num_iterations=iterations,
+    ).train()
     steps = [s for s, _ in harness.draws]
     assert len(steps) == len(set(steps))
     ids = [r.id for r in harness.rollouts]
@@ -209,14 +251,19 @@ def exact_logprob(model, tokenizer, prompt, answer_ids):
     return sum(float(logp[t, a]) for t, a in zip(at, answer_ids, strict=True)) / len(answer_ids)
 
 
-@pytest.mark.parametrize(("loss", "masked"), [
-    (GuidedLoss(ratio_cap=50.0), False), (GuidedLoss(ratio_cap=1.0, ratio_floor=0.9), True),
-    (GuidedLoss(importance="none"), False),
-])
+@pytest.mark.parametrize(
+    ("loss", "masked"),
+    [
+        (GuidedLoss(ratio_cap=50.0), False),
+        (GuidedLoss(ratio_cap=1.0, ratio_floor=0.9), True),
+        (GuidedLoss(importance="none"), False),
+    ],
+)
 def test_advantages_of_guided_rows_are_scaled_by_the_ratio(tmp_path, tokenizer, loss, masked):
     harness = FakeHarness(make_tasks(), hint="hint w30 w31")
-    trainer = build(tmp_path, tokenizer, harness, max_steps=1, loss=loss, learning_rate=0.0,
-                    mask_truncated_completions=masked)
+    trainer = build(
+        tmp_path, tokenizer, harness, max_steps=1, loss=loss, learning_rate=0.0, mask_truncated_completions=masked
+    )
     seen = spy(trainer)
     final = []
     whole = trainer._generate_and_score_completions
@@ -287,9 +334,13 @@ def test_evaluation_is_untouched(tmp_path, tokenizer):
     harness, extra = FakeHarness(make_tasks(4), hint="hint w30"), make_tasks(8)
     reward = RubricReward(harness, tasks=extra)
     trainer = GRPOTrainer(
-        model=make_model(tokenizer), reward_funcs=reward, train_dataset=harness_dataset(harness),
+        model=make_model(tokenizer),
+        reward_funcs=reward,
+        train_dataset=harness_dataset(harness),
         args=config(tmp_path, max_steps=2, eval_strategy="steps", eval_steps=1, per_device_eval_batch_size=8),
-        eval_dataset=harness_dataset(extra, min_rows=0), processing_class=tokenizer)
+        eval_dataset=harness_dataset(extra, min_rows=0),
+        processing_class=tokenizer,
+    )
     attach(trainer, harness)
     seen = spy(trainer)
     trainer.train()
@@ -321,8 +372,13 @@ def test_own_reward_functions_must_be_named(tmp_path, tokenizer):
     def stock(**kw):
         dataset = harness_dataset(harness)
         dataset = dataset.add_column("answer", [f"a-{t}" for t in dataset["task_id"]])
-        return GRPOTrainer(model=make_model(tokenizer), args=config(tmp_path, max_steps=1), reward_funcs=own,
-                           train_dataset=dataset, processing_class=tokenizer)
+        return GRPOTrainer(
+            model=make_model(tokenizer),
+            args=config(tmp_path, max_steps=1),
+            reward_funcs=own,
+            train_dataset=dataset,
+            processing_class=tokenizer,
+        )
 
     answers = []
 
@@ -396,8 +452,9 @@ def test_resume_gives_the_same_draws_and_answers(tmp_path, tokenizer):
 
     def fresh(folder, **kw):
         harness = FakeHarness(make_tasks(), hint="hint w5", updates=[2], update=narrow)
-        return harness, build(tmp_path / folder, tokenizer, harness, options=AttachOptions(save_at_updates=True),
-                              max_steps=4, **kw)
+        return harness, build(
+            tmp_path / folder, tokenizer, harness, options=AttachOptions(save_at_updates=True), max_steps=4, **kw
+        )
 
     class Stop(TrainerCallback):
         def on_step_end(self, args, state, control, **kw):
@@ -417,7 +474,8 @@ def test_resume_gives_the_same_draws_and_answers(tmp_path, tokenizer):
     assert resumed.draws == whole.draws[2:]
     tail = [r for r in whole.rollouts if r.step >= 2]
     assert [(r.id, r.completion, r.harness_version) for r in resumed.rollouts] == [
-        (r.id, r.completion, r.harness_version) for r in tail]
+        (r.id, r.completion, r.harness_version) for r in tail
+    ]
     assert same(expected, weights(trainer))
 
     by_hand, trainer = fresh("c", resume_from=checkpoint)
@@ -434,8 +492,10 @@ def test_resume_gives_the_same_draws_and_answers(tmp_path, tokenizer):
 
 def test_the_harness_config_sets_loss_and_strictness(tmp_path, tokenizer):
     harness = FakeHarness(make_tasks())
-    harness.config = SimpleNamespace(strict=True, guidance=SimpleNamespace(
-        template="x", importance="none", ratio_cap=0.7, ratio_floor=0.1, baseline="separate"))
+    harness.config = SimpleNamespace(
+        strict=True,
+        guidance=SimpleNamespace(template="x", importance="none", ratio_cap=0.7, ratio_floor=0.1, baseline="separate"),
+    )
     trainer = build(tmp_path, tokenizer, harness)
     assert trainer._hv_loss == GuidedLoss("none", 0.7, 0.1, "separate")
     assert trainer._hv_callback._strict
@@ -457,8 +517,13 @@ def test_attach_refuses_what_it_cannot_do(tmp_path, tokenizer, monkeypatch):
         attach(trainer, harness)
 
     def stock(**kw):
-        return GRPOTrainer(model=make_model(tokenizer), args=config(tmp_path, **kw), reward_funcs=RubricReward(harness),
-                           train_dataset=harness_dataset(harness), processing_class=tokenizer)
+        return GRPOTrainer(
+            model=make_model(tokenizer),
+            args=config(tmp_path, **kw),
+            reward_funcs=RubricReward(harness),
+            train_dataset=harness_dataset(harness),
+            processing_class=tokenizer,
+        )
 
     with pytest.raises(InputError, match="another harness"):
         attach(stock(), FakeHarness(make_tasks()))
@@ -488,8 +553,9 @@ def test_dataset_shape():
 
 def test_ready_made_trainer_class(tmp_path, tokenizer):
     harness = FakeHarness(make_tasks(), hint="hint w5")
-    trainer = adapter.HarnessGRPOTrainer(harness, model=make_model(tokenizer), args=config(tmp_path, max_steps=1),
-                                         processing_class=tokenizer)
+    trainer = adapter.HarnessGRPOTrainer(
+        harness, model=make_model(tokenizer), args=config(tmp_path, max_steps=1), processing_class=tokenizer
+    )
     trainer.train()
     assert len(harness.rollouts) == G * GROUPS
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
@@ -499,32 +565,58 @@ def test_ready_made_trainer_class(tmp_path, tokenizer):
 # -- what we lean on ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "needed"), [
-    ("_generate_and_score_completions", ["self", "inputs"]),
-    ("_generate_single_turn", ["self", "prompt_ids", "images", "multimodal_fields", "num_generations"]),
-    ("_tokenize_prompts", ["self", "prompts"]),
-    ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
-    ("_get_per_token_logps_and_entropies",
-     ["self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"]),
-    ("train", ["self", "resume_from_checkpoint"]),
-])
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("_generate_and_score_completions", ["self", "inputs"]),
+        ("_generate_single_turn", ["self", "prompt_ids", "images", "multimodal_fields", "num_generations"]),
+        ("_tokenize_prompts", ["self", "prompts"]),
+        ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
+        (
+            "_get_per_token_logps_and_entropies",
+            ["self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size"],
+        ),
+        ("train", ["self", "resume_from_checkpoint"]),
+    ],
+)
 def test_private_methods_still_take_what_we_pass(name, needed):
     assert list(inspect.signature(getattr(GRPOTrainer, name)).parameters)[: len(needed)] == needed
 
 
 def test_private_attributes_are_still_there(tmp_path, tokenizer):
     trainer = build(tmp_path, tokenizer, FakeHarness(make_tasks()))
-    for name in ("_metrics", "_tokenizer", "eos_token_ids", "num_generations", "num_iterations", "reward_funcs",
-                 "reward_func_names", "reward_processing_classes", "reward_weights", "scale_rewards", "rollout_func",
-                 "tools", "environment_factories", "multi_objective_aggregation", "max_completion_length",
-                 "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "chat_template",
-                 "chat_template_kwargs"):
+    for name in (
+        "_metrics",
+        "_tokenizer",
+        "eos_token_ids",
+        "num_generations",
+        "num_iterations",
+        "reward_funcs",
+        "reward_func_names",
+        "reward_processing_classes",
+        "reward_weights",
+        "scale_rewards",
+        "rollout_func",
+        "tools",
+        "environment_factories",
+        "multi_objective_aggregation",
+        "max_completion_length",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "chat_template",
+        "chat_template_kwargs",
+    ):
         assert hasattr(trainer, name), name
     assert trainer.args.steps_per_generation == 1
 
 
 def test_importing_the_adapter_is_light():
-    code = ("import sys, rl_core.adapters.trl, rl_core.adapters.hf_policy\n"
-            "print(*[m for m in ('torch', 'trl', 'transformers', 'datasets') if m in sys.modules])")
+    code = (
+        "import sys, rl_core.adapters.trl, rl_core.adapters.hf_policy\n"
+        "print(*[m for m in ('torch', 'trl', 'transformers', 'datasets') if m in sys.modules])"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == ""
