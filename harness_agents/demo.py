@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness_agents.config import HarnessConfig, ReferenceConfig, TrainConfig, UpdateConfig
+from harness_agents.config import GuidanceConfig, HarnessConfig, ReferenceConfig, TrainConfig, UpdateConfig
 from harness_agents.progress import Progress
 from harness_agents.train import last_row, run_training
 from rl_core.reference import Reference
@@ -20,6 +20,8 @@ from rl_core.run_folder import RunFolder, write_atomic
 STEPS = 280
 GROUPS = 24
 LEARNING_RATE = 5e-4
+#: In answers of four words a few rare ones decide the importance ratio; lower floors learn the same, later.
+RATIO_FLOOR = 0.6
 
 
 def demo_config(seed: int, steps: int | None = None, *, harness: bool = True) -> HarnessConfig:
@@ -30,6 +32,7 @@ def demo_config(seed: int, steps: int | None = None, *, harness: bool = True) ->
         seed=seed,
         train=TrainConfig(steps=steps or STEPS, groups_per_step=GROUPS, learning_rate=LEARNING_RATE, eval_every=20),
         updates=UpdateConfig(enabled=harness),
+        guidance=GuidanceConfig(ratio_floor=RATIO_FLOOR),
         reference=ReferenceConfig(
             model=ReferenceServer.MODEL if harness else "none", first_groups=96, trickle_groups=4
         ),

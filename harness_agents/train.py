@@ -63,6 +63,8 @@ def run_training(
     from harness_agents.harness import Harness
     from harness_agents.policies import load_policy
 
+    _quiet()
+
     seed = config.seed if config.tasks.world_seed is None else config.tasks.world_seed
     world = World(seed) if config.tasks.source == "microworld" else None
     tasks, held_out = _split(config, world)
@@ -95,6 +97,17 @@ def run_training(
         progress.say(summary_text(out))
         progress.say(f"report: {RunFolder(out).report}")
     return summary
+
+
+def _quiet() -> None:
+    """The run has its own display; the libraries' bars and notices about their own future would tear it."""
+    import warnings
+
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"transformers\b.*")
 
 
 def _split(config: HarnessConfig, world: World | None) -> tuple[TaskSet | None, list[Task]]:

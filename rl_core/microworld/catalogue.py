@@ -6,6 +6,7 @@ a world's gold; the gold has parts that none of them can see.
 
 from __future__ import annotations
 
+import rl_core.microworld.checks  # noqa: F401  registers the words.* checks
 from rl_core.microworld.lexicon import FILLER, HEDGE, PRAISE
 from rl_core.rubric import CheckRoute, Criterion
 
