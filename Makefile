@@ -25,7 +25,7 @@ demo: $(STAMP)
 	.venv/bin/harness-agents demo $(ARGS)
 
 test: $(STAMP)
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
 
 slow: $(STAMP)
 	$(PY) -m pytest -m slow $(ARGS)

@@ -44,46 +44,29 @@ def run_demo(out: Path, seed: int, steps: int | None = None) -> dict[str, Any]:
 
     The arm without the harness runs in a second process into OUT/baseline.
     """
-    from rl_core.microworld.server import ReferenceServer
-    from rl_core.microworld.world import World
+    from harness_agents.config_template import config_yaml
     from rl_core.report import summary_text, write_report
 
     started = time.monotonic()
     config = demo_config(seed, steps)
     total = config.train.steps
-    folder = RunFolder(out)
-    out.mkdir(parents=True, exist_ok=True)
+    folder = RunFolder.create(out, config_text=config_yaml(config))
     warm = folder.checkpoints
     match = out / "baseline" / "match.json"
     with (
         _Baseline(out / "baseline", seed, steps, warm, match) as baseline,
-        ReferenceServer(World(seed)) as server,
         Progress({"with harness": total, "without": total}) as progress,
     ):
-        reference = _served_reference(server.api_base)
 
         def watch(step: int, rollouts: int) -> bool:
-            row = last_row(out / "baseline" / "metrics.jsonl", "step")
-            if row:
-                progress.update("without", int(row["step"]) + 1, row)
+            _show_other(progress, out / "baseline")
             baseline.check()
             return False
 
-        summary = run_training(
-            config,
-            out=out,
-            reference=reference,
-            warm=warm,
-            stop=watch,
-            progress=progress,
-            name="with harness",
-            report=False,
-        )
+        summary = run_harness_arm(out, seed, steps, stop=watch, progress=progress, name="with harness")
         write_atomic(match, json.dumps({"rollouts": summary["rollouts"]}))
         while baseline.running():
-            row = last_row(out / "baseline" / "metrics.jsonl", "step")
-            if row:
-                progress.update("without", int(row["step"]) + 1, row)
+            _show_other(progress, out / "baseline")
             time.sleep(0.2)
         baseline.check()
     other = json.loads(RunFolder(out / "baseline").summary.read_text(encoding="utf-8"))
@@ -91,7 +74,6 @@ def run_demo(out: Path, seed: int, steps: int | None = None) -> dict[str, Any]:
         "baseline": other,
         "gain": summary["gold_last"] - other["gold_last"],
         "seconds": round(time.monotonic() - started, 1),
-        "requests": server.requests,
     }
     write_atomic(folder.summary, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
     write_report(out)
@@ -99,6 +81,22 @@ def run_demo(out: Path, seed: int, steps: int | None = None) -> dict[str, Any]:
     print(summary_text(out))
     print(f"\nreport: {folder.report}")
     return summary
+
+
+def run_harness_arm(out: Path, seed: int, steps: int | None = None, **options: Any) -> dict[str, Any]:
+    """The arm with the harness alone; ``options`` go to ``run_training``. Returns its summary."""
+    from rl_core.microworld.server import ReferenceServer
+    from rl_core.microworld.world import World
+
+    with ReferenceServer(World(seed)) as server:
+        reference = _served_reference(server.api_base)
+        return run_training(demo_config(seed, steps), out=out, reference=reference, report=False, **options)
+
+
+def _show_other(progress: Progress, folder: Path) -> None:
+    row = last_row(folder / "metrics.jsonl", "step")
+    if row:
+        progress.update("without", int(row["step"]) + 1, row)
 
 
 def _served_reference(api_base: str) -> Reference:

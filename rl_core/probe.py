@@ -99,22 +99,28 @@ def rubric_pairs(edit: RubricEdit, ctx: ProbeContext) -> Iterator[Pair]:
     entries = ctx.bank.test(step=ctx.step, scope=as_composite(edit).scope)
     rng = stream(ctx.seed, "rubric-pairs", ctx.step, edit.key)
     for i in rng.permutation(len(entries)):
-        entry = entries[i]
-        rolls = entry.group.rollouts
-        task = ctx.tasks[entry.group.task_id]
-        old_rubric, new_rubric = ctx.state.rubric_for(task), new.rubric_for(task)
-        texts = [r.completion for r in rolls]
-        verdicts = ctx.scorer.verdicts(task, texts, union_rubric(old_rubric, new_rubric))
-        rewritten = rewritten_criteria(old_rubric, new_rubric)
-        after = verdicts
-        if rewritten:
-            again = ctx.scorer.verdicts(task, texts, new_rubric.model_copy(update={"criteria": rewritten}))
-            after = [{**row, **more} for row, more in zip(verdicts, again, strict=True)]
-        ratios = [importance_ratio(r, cap=ctx.ratio_cap) for r in rolls]
-        a = lift(group_rewards(old_rubric, verdicts), entry.values, ratios)
-        b = lift(group_rewards(new_rubric, after), entry.values, ratios)
-        if a is not None and b is not None:
-            yield Pair(b - a, a, entry.group.id)
+        both = lift_under_both(entries[i], ctx.state, new, ctx.tasks, ctx.scorer, ratio_cap=ctx.ratio_cap)
+        if both is not None:
+            yield Pair(both[1] - both[0], both[0], entries[i].group.id)
+
+
+def lift_under_both(
+    entry: Entry, old: HarnessState, new: HarnessState, tasks: TaskSet, scorer: Scorer, *, ratio_cap: float = 1.0
+) -> tuple[float, float] | None:
+    """Lift of one referenced group under the rubrics of two states, judged once; None where it has none."""
+    task, rolls = tasks[entry.group.task_id], entry.group.rollouts
+    old_rubric, new_rubric = old.rubric_for(task), new.rubric_for(task)
+    texts = [r.completion for r in rolls]
+    verdicts = scorer.verdicts(task, texts, union_rubric(old_rubric, new_rubric))
+    rewritten = rewritten_criteria(old_rubric, new_rubric)
+    after = verdicts
+    if rewritten:
+        again = scorer.verdicts(task, texts, new_rubric.model_copy(update={"criteria": rewritten}))
+        after = [{**row, **more} for row, more in zip(verdicts, again, strict=True)]
+    ratios = [importance_ratio(r, cap=ratio_cap) for r in rolls]
+    a = lift(group_rewards(old_rubric, verdicts), entry.values, ratios)
+    b = lift(group_rewards(new_rubric, after), entry.values, ratios)
+    return None if a is None or b is None else (a, b)
 
 
 def union_rubric(a: Rubric, b: Rubric) -> Rubric:

@@ -16,8 +16,8 @@ from rl_core.bank import Entry
 from rl_core.edits import MAX_ADDED, MAX_MULTIPLIER, RubricComposite, Scope
 from rl_core.errors import InputError
 from rl_core.judge.checks import Scorer
-from rl_core.lift import lift
-from rl_core.rubric import Criterion, group_rewards
+from rl_core.probe import lift_under_both
+from rl_core.rubric import Criterion
 from rl_core.state import HarnessState, candidate
 from rl_core.task import TaskSet
 
@@ -81,7 +81,9 @@ def fit_composite(
         )
         if fold_edit is not None:
             held = [e for i, e in enumerate(entries) if i % _FOLDS == f]
-            gains += _lift_gains(held, fold_edit, state, tasks, scorer)
+            after = candidate(state, fold_edit)
+            lifts = [lift_under_both(e, state, after, tasks, scorer) for e in held]
+            gains += [pair[1] - pair[0] for pair in lifts if pair is not None]
     predicted = float(np.mean(gains)) if gains else 0.0
     return Refit(edit, predicted) if predicted > 0 else None
 
@@ -212,23 +214,3 @@ def _as_edit(
     except InputError:  # some task would be left without a criterion
         return None
     return edit
-
-
-def _lift_gains(
-    entries: Sequence[Entry], edit: RubricComposite, state: HarnessState, tasks: TaskSet, scorer: Scorer
-) -> list[float]:
-    new = candidate(state, edit)
-    out = []
-    for e in entries:
-        task = tasks[e.group.task_id]
-        old_rubric, new_rubric = state.rubric_for(task), new.rubric_for(task)
-        have = {c.id for c in old_rubric.criteria}
-        joint = old_rubric.model_copy(
-            update={"criteria": (*old_rubric.criteria, *(c for c in new_rubric.criteria if c.id not in have))}
-        )
-        verdicts = scorer.verdicts(task, [r.completion for r in e.group.rollouts], joint)
-        a = lift(group_rewards(old_rubric, verdicts), e.values)
-        b = lift(group_rewards(new_rubric, verdicts), e.values)
-        if a is not None and b is not None:
-            out.append(b - a)
-    return out

@@ -37,7 +37,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast, *, seed: int, width: int = 64, layers: int = 2) -> LlamaForCausalLM:
-    """A randomly initialised Llama of 0.1 to 0.2 M parameters."""
+    """A randomly initialised Llama of about 0.1 M parameters."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl_core import gate
-from rl_core.gate import PATH_POINTS, AcceptanceRule, Decision, decide, log_e_value
+from rl_core.gate import PATH_POINTS, AcceptanceRule, Decision, Form, decide, log_e_value
 from rl_core.probe import GROUPS_OF_KEY, Pair
 
 GOOD = [0.1, 0.14] * 100
 #: Lively pairs that gain nothing: neither hope nor harm before the cap.
 DULL = [0.12, -0.1, 0.13, -0.09] * 50
+FORMS: st.SearchStrategy[Form] = st.sampled_from(["self_normalised", "betting"])
 LAMBDA_SELF = [0.5 * 80.0 ** (i / 11) for i in range(12)]
 LAMBDA_BET = [0.05 + 0.9 * i / 11 for i in range(12)]
 
@@ -43,15 +45,15 @@ def test_betting_by_brute_force(ds: list[float], margin: float) -> None:
 
 
 @pytest.mark.parametrize("form", ["self_normalised", "betting"])
-def test_no_pairs_no_evidence(form: str) -> None:
-    assert log_e_value(np.array([]), form) == 0.0  # type: ignore[arg-type]  # parametrized literal
+def test_no_pairs_no_evidence(form: Form) -> None:
+    assert log_e_value(np.array([]), form) == 0.0
 
 
-@given(st.lists(st.floats(-1, 1), max_size=80), st.sampled_from(["self_normalised", "betting"]))
-def test_e_values_are_finite_and_do_not_depend_on_order(ds: list[float], form: str) -> None:
-    value = log_e_value(np.array(ds), form)  # type: ignore[arg-type]  # sampled literal
+@given(st.lists(st.floats(-1, 1), max_size=80), FORMS)
+def test_e_values_are_finite_and_do_not_depend_on_order(ds: list[float], form: Form) -> None:
+    value = log_e_value(np.array(ds), form)
     assert math.isfinite(value)
-    assert log_e_value(np.array(ds[::-1]), form) == pytest.approx(value, abs=1e-6)  # type: ignore[arg-type]
+    assert log_e_value(np.array(ds[::-1]), form) == pytest.approx(value, abs=1e-6)
 
 
 def test_betting_is_a_martingale_under_any_null_of_mean_zero() -> None:
@@ -66,8 +68,9 @@ def test_betting_is_a_martingale_under_any_null_of_mean_zero() -> None:
 
 def test_self_normalised_is_a_supermartingale_under_a_symmetric_null_only() -> None:
     signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 6)).reshape(6, -1).T
-    expected = np.mean([math.exp(log_e_value(s * np.array([0.3, 0.1, 0.2, 0.9, 0.05, 0.4]), "self_normalised"))
-                        for s in signs])
+    expected = np.mean(
+        [math.exp(log_e_value(s * np.array([0.3, 0.1, 0.2, 0.9, 0.05, 0.4]), "self_normalised")) for s in signs]
+    )
     assert expected <= 1.0 + 1e-9
     # the rare harm that its docstring warns of: mean 0, and yet E above 1 (why betting has a say)
     many_small = np.array([0.02] * 45)
@@ -77,12 +80,15 @@ def test_self_normalised_is_a_supermartingale_under_a_symmetric_null_only() -> N
 # ---- error rates and power, simulated with fixed seeds
 
 
-def run_many(draw: object, rule: AcceptanceRule, streams: int, seed: int) -> list[Decision]:
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def run_many(draw: Draw, rule: AcceptanceRule, streams: int, seed: int) -> list[Decision]:
     rng = np.random.default_rng(seed)
-    return [decide(pairs(draw(rng, rule.max_pairs)), rule) for _ in range(streams)]  # type: ignore[operator]
+    return [decide(pairs(draw(rng, rule.max_pairs)), rule) for _ in range(streams)]
 
 
-NULLS = {
+NULLS: dict[str, Draw] = {
     "normal": lambda rng, n: np.clip(rng.normal(0, 0.1, n), -1, 1),
     "mostly nothing": lambda rng, n: rng.choice([-0.3, 0.0, 0.3], n, p=[0.1, 0.8, 0.1]),
     "harmful": lambda rng, n: np.clip(rng.normal(-0.02, 0.1, n), -1, 1),
@@ -91,8 +97,8 @@ NULLS = {
 
 @pytest.mark.parametrize("form", ["self_normalised", "betting"])
 @pytest.mark.parametrize("null", list(NULLS))
-def test_false_acceptances_stay_below_alpha(form: str, null: str) -> None:
-    rule = AcceptanceRule(form=form, alpha=0.05, min_pairs=24, max_pairs=60)  # type: ignore[arg-type]
+def test_false_acceptances_stay_below_alpha(form: Form, null: str) -> None:
+    rule = AcceptanceRule(form=form, alpha=0.05, min_pairs=24, max_pairs=60)
     streams = 400
     wrong = sum(d.status == "accepted" for d in run_many(NULLS[null], rule, streams, seed=17))
     assert wrong / streams <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / streams)
@@ -108,10 +114,14 @@ def test_betting_is_calibrated_where_a_little_gain_hides_a_rare_harm() -> None:
     assert wrong / 400 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
 
 
+def gaining(sd: float, rng: np.random.Generator, n: int) -> np.ndarray:
+    return np.clip(rng.normal(0.7 * sd, sd, n), -1, 1)
+
+
 def test_a_gain_of_seven_tenths_of_a_deviation_is_found_within_forty_pairs() -> None:
     rule = AcceptanceRule()
     for sd in (0.02, 0.15):  # scale-free
-        found = run_many(lambda rng, n, s=sd: np.clip(rng.normal(0.7 * s, s, n), -1, 1), rule, 200, seed=3)
+        found = run_many(partial(gaining, sd), rule, 200, seed=3)
         quick = sum(d.status == "accepted" and d.figures["pairs"] <= 40 for d in found)
         assert quick >= 0.8 * len(found)
 
@@ -297,7 +307,9 @@ def test_thresholds() -> None:
     assert AcceptanceRule(alpha=0.05).threshold == pytest.approx(20.0)
     assert AcceptanceRule(alpha=0.05, accepted_so_far=3, planned_tests=99).threshold == pytest.approx(20.0)
     assert AcceptanceRule(mode="run_wise", alpha=0.10, planned_tests=16).threshold == pytest.approx(160.0)
-    assert AcceptanceRule(mode="run_wise", alpha=0.10, planned_tests=16, accepted_so_far=3).threshold == pytest.approx(40)
+    assert AcceptanceRule(mode="run_wise", alpha=0.10, planned_tests=16, accepted_so_far=3).threshold == pytest.approx(
+        40
+    )
 
 
 def test_run_wise_needs_more_evidence() -> None:
@@ -322,9 +334,9 @@ def test_a_margin_asks_for_more_and_non_inferiority_for_less() -> None:
 # ---- figures
 
 
-@given(st.lists(st.floats(-1, 1), max_size=70), st.sampled_from(["self_normalised", "betting"]))
-def test_figures_are_finite_and_plain(ds: list[float], form: str) -> None:
-    got = decide(pairs(ds), AcceptanceRule(form=form))  # type: ignore[arg-type]  # sampled literal
+@given(st.lists(st.floats(-1, 1), max_size=70), FORMS)
+def test_figures_are_finite_and_plain(ds: list[float], form: Form) -> None:
+    got = decide(pairs(ds), AcceptanceRule(form=form))
     text = json.dumps({"figures": got.figures, "carry": got.carry}, allow_nan=False)
     assert json.loads(text)["figures"] == got.figures
     assert len(got.figures["e_path"]) <= PATH_POINTS

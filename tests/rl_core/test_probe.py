@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import rl_core.microworld.checks  # noqa: F401  registers words.mentions
+from rl_core import probe
 from rl_core.bank import ReferenceBank, half_of
 from rl_core.edits import (
     Edit,
@@ -86,10 +87,7 @@ class Scripted:
     ) -> list[list[Completion]]:
         self.calls.append((tuple(prompts), n, seed))
         rng = np.random.default_rng(seed)
-        return [
-            [Completion(f"{self.answer(str(p), rng)} {j}", 2, False, -1.0) for j in range(n)]
-            for p in prompts
-        ]
+        return [[Completion(f"{self.answer(str(p), rng)} {j}", 2, False, -1.0) for j in range(n)] for p in prompts]
 
     def logprobs(self, prompts: Sequence[Prompt], completions: Sequence[str]) -> list[float | None]:
         assert all("hint" not in str(p) for p in prompts)
@@ -334,26 +332,16 @@ class TestGuidance:
         assert runs[0] != runs[2]
         assert len({seed for _, _, seed in runs[0][1]}) == 4  # two chunks, two batches each
 
-    def test_probes_say_what_they_are(self) -> None:
+    def test_probes_say_what_they_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[Rollout] = []
-
-        class Spy(Scorer):
-            pass
-
-        ctx = context(Scripted(if_hinted), scorer=Spy())
-        import rl_core.probe as probe
-
         honest = probe._lift_under
 
-        def spy(state: Any, task: Any, rolls: Any, values: Any, c: Any) -> Any:
+        def spy(state: Any, task: Any, rolls: Any, values: Any, ctx: Any) -> Any:
             seen.extend(rolls)
-            return honest(state, task, rolls, values, c)
+            return honest(state, task, rolls, values, ctx)
 
-        probe._lift_under = spy
-        try:
-            take(GuidanceAdd(item=hint()), ctx, 1)
-        finally:
-            probe._lift_under = honest
+        monkeypatch.setattr(probe, "_lift_under", spy)
+        take(GuidanceAdd(item=hint()), context(Scripted(if_hinted)), 1)
         assert {r.phase for r in seen} == {"probe"}
         assert {(r.policy_version, r.harness_version, r.step) for r in seen} == {(7, 3, 20)}
         assert {(r.guidance_id, r.logprob_plain) for r in seen} == {(None, None), ("h", -1.0)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -39,15 +39,15 @@ def make_tasks(*criteria: Criterion, n: int = 60) -> TaskSet:
     return TaskSet([Task(id=f"t{i}", prompt="science light", domain="xy"[i % 2], rubric=rubric) for i in range(n)])
 
 
-def evidence(tasks: TaskSet, value: Callable[[set[str]], float], *, n: int = 60, noise: float = 0.05, seed: int = 0):  # type: ignore[no-untyped-def]
+def evidence(
+    tasks: TaskSet, value: Callable[[set[str]], float], *, n: int = 60, noise: float = 0.05, seed: int = 0
+) -> list[Entry]:
     rng = np.random.default_rng(seed)
     out = []
     for i in range(n):
         task_id = tasks.ids[i % len(tasks)]
         texts = [" ".join(rng.choice(WORDS, size=int(rng.integers(2, 7)))) for _ in range(8)]
-        values: list[float | None] = [
-            float(np.clip(value(set(t.split())) + rng.normal(0, noise), 0, 1)) for t in texts
-        ]
+        values: list[float | None] = [float(np.clip(value(set(t.split())) + rng.normal(0, noise), 0, 1)) for t in texts]
         rolls = [Rollout(f"{i}-{j}", task_id, f"g{i}", 0, t) for j, t in enumerate(texts)]
         out.append(Entry(Group(f"g{i}", task_id, 0, rolls), values, 0))
     return out
@@ -57,11 +57,15 @@ def planted(words: set[str]) -> float:
     return 0.35 + 0.4 * (FACT in words) - 0.25 * bool(words & set(PRAISE)) - 0.15 * bool(words & set(HEDGE))
 
 
-def fit(entries: list[Entry], tasks: TaskSet, **more: object) -> Refit | None:
-    catalogue = more.pop("catalogue", CATALOGUE)
-    state = more.pop("state", HarnessState())
-    scope = more.pop("scope", Scope())
-    return fit_composite(entries, state, tasks, Scorer(), catalogue, scope=scope)  # type: ignore[arg-type]
+def fit(
+    entries: list[Entry],
+    tasks: TaskSet,
+    *,
+    catalogue: Sequence[Criterion] = CATALOGUE,
+    state: HarnessState = HarnessState(),  # noqa: B008  frozen, no state is shared
+    scope: Scope = Scope(),  # noqa: B008  frozen
+) -> Refit | None:
+    return fit_composite(entries, state, tasks, Scorer(), catalogue, scope=scope)
 
 
 def test_planted_weights_are_recovered() -> None:
@@ -233,7 +237,7 @@ class Gappy(Scorer):
         super().__init__()
         self._cid = cid
 
-    def verdicts(self, task, completions, rubric):  # type: ignore[no-untyped-def]
+    def verdicts(self, task: Task, completions: Sequence[str], rubric: Rubric) -> list[dict[str, Verdict]]:
         rows = super().verdicts(task, completions, rubric)
         for i, row in enumerate(rows):
             if i % 3 == 0 and self._cid in row:

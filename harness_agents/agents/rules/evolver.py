@@ -154,10 +154,11 @@ class RulesEvolver:
         if len(ids) < MIN_CLUSTER or share < MIN_SHARE:
             return []
         more: AlarmKind = "dead_high" if len(mastered) >= len(hard) else "dead_low"
-        where = f"{len(mastered)} mastered, {len(hard)} out of reach"
-        return [
-            self._dead(s, more, "sampler", ids, where, f"{share:.0%} of draws go to tasks without a gradient: {where}")
-        ]
+        where = ", ".join(dict.fromkeys(s.tasks[i].domain for i in ids))
+        reason = (
+            f"{share:.0%} of draws go to tasks without a gradient: {len(mastered)} mastered, {len(hard)} out of reach"
+        )
+        return [self._dead(s, more, "sampler", ids, where, reason)]
 
     def _dead(
         self,
