@@ -9,7 +9,7 @@ from typing import Any
 
 from harness_agents.agents.protocols import Attribution, Proposal
 from harness_agents.agents.rules.reading import SAME_CLUSTER
-from rl_core.edits import Edit, GuidanceAdd, SamplerEdit
+from rl_core.edits import Edit, GuidanceAdd, SamplerEdit, Scope
 from rl_core.state import HarnessState
 from rl_core.task import TaskSet
 
@@ -40,7 +40,7 @@ def revived(
     A rubric edit is refitted instead: a new fit is tested on all banked groups at no new label.
     """
     out = list(fresh)
-    wanted = [(a, set(a.scope.tasks)) for a in attributions]
+    wanted = [(a, _covered(a.scope, tasks)) for a in attributions]
     for row in carried.values():
         if "proposal" not in row:
             continue
@@ -65,7 +65,11 @@ def _tasks(edit: Edit, tasks: TaskSet) -> set[str]:
         scopes = [scope for scope, factor in edit.rules if factor < 1]
     else:
         return set()
-    return {t.id for t in tasks if any(s.covers(t.id, t.domain) for s in scopes)}
+    return {i for s in scopes for i in _covered(s, tasks)}
+
+
+def _covered(scope: Scope, tasks: TaskSet) -> set[str]:
+    return {t.id for t in tasks if scope.covers(t.id, t.domain)}
 
 
 def _same(a: set[str], b: set[str]) -> bool:

@@ -136,8 +136,8 @@ def _statistic_now(report: RewardReport, failure: Mapping[str, Any]) -> float | 
         groups = sum(report.tasks[i].groups - report.tasks[i].unscored for i in ids)
         if ids and groups:
             return float(sum(getattr(report.tasks[i], kind) for i in ids) / groups)
-    if kind == "dead_flat":
-        return sections[0].groups.dead_flat.value
+    if kind == "dead_flat" or (kind in ("dead_low", "dead_high") and domains):
+        return sections[0].groups.share(kind).value
     validity = sections[0].validity
     if kind in ("blind", "inverted") and validity is not None:
         return validity.blind.value if kind == "blind" else validity.inverted.value

@@ -123,8 +123,7 @@ def test_each_failure_goes_to_its_interface_and_the_rubric_comes_first(bench: Be
     assert ("dead_low", "guidance") in kinds(found)
     assert ("dead_high", "sampler") in kinds(found)
     hint = next(a for a in found if a.interface == "guidance")
-    assert {s.tasks[t].domain for t in hint.scope.tasks} == {"hard"}
-    assert len(hint.scope.tasks) == 24
+    assert hint.scope == Scope(domains=("hard",))  # nearly all of the domain is out of reach
     known = {r for a in s.report.alarms for r in a.evidence}
     assert all(set(a.evidence) <= known for a in found)
 
