@@ -10,7 +10,7 @@ import pytest
 
 import rl_core.microworld.policy as policy
 from harness_agents.templates import Templates, hint_renderer
-from rl_core.microworld.lexicon import HINT, STOP, facts_of, vocabulary
+from rl_core.microworld.lexicon import ASPECTS, HINT, STOP, facts_of, vocabulary
 from rl_core.microworld.policy import build_model, build_tokenizer, demonstration, render_hint, warm_up
 from rl_core.microworld.world import MAX_WORDS, Knobs, World
 from rl_core.sampler import stream
@@ -123,3 +123,34 @@ def test_held_out_tasks_are_never_demonstrated(monkeypatch: pytest.MonkeyPatch) 
     assert len(seen) > 200
     assert seen <= set(WORLD.tasks.ids)
     assert not seen & set(WORLD.held_out.ids)
+
+
+def test_only_answers_are_learned_and_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[dict[str, Any]] = []
+    honest = policy.build_model
+
+    def spied(*args: Any, **kwargs: Any) -> Any:
+        model = honest(*args, **kwargs)
+        forward = model.forward
+
+        def noting(**given: Any) -> Any:
+            batches.append(given)
+            return forward(**given)
+
+        monkeypatch.setattr(model, "forward", noting)
+        return model
+
+    monkeypatch.setattr(policy, "build_model", spied)
+    tokenizer = last(warm_up(WORLD, steps=3, batch=16, width=16))["tokenizer"]
+    assert len(batches) == 3
+    for batch in batches:
+        rows = zip(batch["input_ids"].tolist(), batch["labels"].tolist(), batch["attention_mask"].tolist(), strict=True)
+        for ids, labels, mask in rows:
+            start = next(i for i, x in enumerate(labels) if x != -100)
+            assert labels[start:] == ids[start:]
+            assert labels[-1] == tokenizer.eos_token_id
+            # what comes before the answer is the prompt, with its aspect last, behind padding on the left
+            assert tokenizer.decode(ids[start - 1]) in ASPECTS
+            padding = mask.index(1)
+            assert set(ids[:padding]) <= {tokenizer.pad_token_id}
+            assert set(mask[padding:]) == {1}
