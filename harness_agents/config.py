@@ -89,8 +89,8 @@ class GateConfig(_Section):
     alpha: float = Field(0.05, gt=0, lt=1, description="per edit (per_edit) or for the whole run (run_wise)")
     planned_tests: int = Field(16, ge=1, description="run_wise: tests planned for the run (T)")
     margin: float = Field(0.0, ge=0, description="delta0: smallest lift worth having")
-    min_pairs: int = Field(24, ge=1, description="no acceptance below this many pairs")
-    max_pairs: int = Field(60, ge=1, description="an edit undecided after this many pairs is inconclusive")
+    min_pairs: int = Field(24, ge=1, description="self_normalised: no edit is accepted on fewer pairs")
+    max_pairs: int = Field(60, ge=1, description="pairs that one test may use in one update")
     max_rollouts_per_update: int = Field(1500, ge=0, description="probes of one update, all edits together")
     max_age_steps: int = Field(120, ge=1, description="reference groups older than this many steps retire")
 

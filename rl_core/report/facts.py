@@ -113,7 +113,7 @@ def costs(run: Run) -> Costs:
     def share(given: float | None, part: float | None) -> float | None:
         return given if given is not None else part / rollouts if part is not None and rollouts else None
 
-    last = run.steps[-1].step if run.steps else s.steps or 0
+    last = s.steps or (run.steps[-1].step if run.steps else 0)
     return Costs(
         last,
         rollouts,
