@@ -1,7 +1,5 @@
 """A training loop written by hand around a policy that is a table: `python examples/plain_loop.py`, a few seconds."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from harness_agents import CallablePolicy, Capabilities, Criterion, Harness, Rollout, Rubric, Task, TaskSet
@@ -21,12 +19,12 @@ def criterion(noun, family, word, weight):
     return Criterion(id=f"{noun}-{family}", category=family, text=f"says {word}", weight=weight, route=route)
 
 
-def gold(task, completions):  # what is really wanted: it diagnoses and tests, it is never the training reward
-    return [0.7 * (task.id in c.split()) + 0.3 * ("great" not in c.split()) for c in completions]
-
-
 def chances(prompt):
     return np.exp(TABLE[prompt]) / np.exp(TABLE[prompt]).sum()
+
+
+def gold(task, completions):  # what is really wanted: it diagnoses and tests, it is never the training reward
+    return [0.7 * (task.id in c.split()) + 0.3 * ("great" not in c.split()) for c in completions]
 
 
 def generate(prompts, n, seed):  # three words an answer
@@ -37,8 +35,9 @@ def generate(prompts, n, seed):  # three words an answer
 def main(steps=60, run_dir=None):
     rubrics = {n: Rubric(criteria=(criterion(n, "answer", n, 1), criterion(n, "praise", "great", 2))) for n in NOUNS}
     tasks = TaskSet([Task(id=n, prompt=n, rubric=rubrics[n]) for n in NOUNS])  # "great" is a shortcut that pays double
-    policy, ref = CallablePolicy(generate), SimpleNamespace(name="gold", values=gold)
+    policy, ref = CallablePolicy(generate), type("Gold", (), {"name": "gold", "values": staticmethod(gold)})
     with Harness.from_config(CONFIG, tasks=tasks, reference=ref, run_dir=run_dir, capabilities=NO_HINTS) as harness:
+        harness.plan(steps * GROUPS * SIZE)  # the label budget may borrow from rollouts to come
         for step in range(steps):
             drawn, now = harness.draw(GROUPS, step), harness.state.version
             prompts = [row[0].generate_with for row in harness.guide(drawn, SIZE, step)]
@@ -49,8 +48,8 @@ def main(steps=60, run_dir=None):
                 rows = [Rollout(f"{group}-{i}", task.id, group, step, t, 0, now, **s._asdict()) for i, (t, s) in pairs]
                 harness.observe(rows)
                 for text, advantage in zip(texts[g], advantages([r.reward for r in rows]), strict=True):
-                    said = (WORDS[:, None] == text.split()).sum(1)  # policy gradient of a softmax
-                    TABLE[task.id] += 0.03 * advantage * (said - 3 * chances(task.id))
+                    said = (WORDS[:, None] == text.split()).sum(1) - 3 * chances(task.id)
+                    TABLE[task.id] += 0.03 * advantage * said  # policy gradient of a softmax
             if harness.due(step + 1):
                 print(harness.checkpoint(step + 1, policy).summary())
         return np.mean([gold(t, generate([t.id], 50, seed=1)[0]) for t in tasks]), harness.state.version

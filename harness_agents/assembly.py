@@ -69,9 +69,17 @@ def default_world(config: HarnessConfig) -> DefaultWorld:
 
 
 def build_scorer(judge: Judge | Scorer | None, tasks: TaskSet) -> Scorer:
-    """Scorer around a judge. Raises InputError when a rubric needs a judge and there is none."""
+    """Scorer around a judge. Raises InputError when a rubric needs a judge and there is none,
+    or when the judge has no ``verdicts``.
+    """
     if isinstance(judge, Scorer):
         return judge
+    if judge is not None and not callable(getattr(judge, "verdicts", None)):
+        raise InputError(
+            f"{type(judge).__name__} has no method 'verdicts'",
+            field="judge",
+            mend="pass a Scorer, or an object with verdicts(task, completions, criteria)",
+        )
     if judge is None:
         for task in tasks:
             for c in task.rubric.criteria:
@@ -85,8 +93,21 @@ def build_scorer(judge: Judge | Scorer | None, tasks: TaskSet) -> Scorer:
     return Scorer(judge)
 
 
-def build_reference(config: ReferenceConfig, templates: Templates) -> Reference | None:
-    """The reference that the config names; 'world' comes with the microworld's tasks. Raises InputError."""
+def build_reference(
+    config: ReferenceConfig, templates: Templates, *, given: Reference | None = None
+) -> Reference | None:
+    """The reference given, else the one that the config names; 'world' comes with the microworld's tasks.
+
+    Raises InputError, also for a given one without ``values``.
+    """
+    if given is not None:
+        if not callable(getattr(given, "values", None)):
+            raise InputError(
+                f"{type(given).__name__} has no method 'values'",
+                field="reference",
+                mend="pass an object with values(task, completions)",
+            )
+        return given
     if config.model == "none":
         return None
     if config.model == "world":

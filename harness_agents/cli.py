@@ -72,7 +72,7 @@ def demo(out: Path | None, seed: int, steps: int | None, force: bool) -> None:
 def train(config: Path, tasks: str | None, out: Path | None, seed: int | None, resume: bool, force: bool) -> None:
     """Train as CONFIG says, with harness updates at checkpoints."""
     from harness_agents.config import load_config
-    from harness_agents.preflight import preflight
+    from harness_agents.preflight import check_resume, preflight
 
     if resume and force:
         raise InputError("cannot go together", where="--resume and --force", mend="choose one")
@@ -81,6 +81,8 @@ def train(config: Path, tasks: str | None, out: Path | None, seed: int | None, r
     settings = _override(load_config(config), tasks=tasks, seed=seed)
     preflight(settings, where=str(config))
     folder = _prepare(out, config.stem, resume=resume, force=force)
+    if resume:
+        check_resume(settings, folder)
     _no_network()
     from harness_agents.train import run_training
 

@@ -55,6 +55,13 @@ class TrainConfig(_Section):
         None, ge=1, description="rollouts in one forward pass of the loss, less memory; default: all of a step's"
     )
 
+    @model_validator(mode="after")
+    def _whole_passes(self) -> TrainConfig:
+        rows = self.groups_per_step * self.group_size
+        if self.rows_per_pass is not None and rows % self.rows_per_pass:
+            raise ValueError(f"rows_per_pass ({self.rows_per_pass}) does not divide the {rows} rollouts of a step")
+        return self
+
 
 class AgentConfig(_Section):
     """One agent: the rule-based twin, or a chat model."""

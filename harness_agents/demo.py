@@ -132,6 +132,8 @@ class _Baseline:
             str(warm),
             "--match",
             str(match),
+            "--parent",
+            str(os.getpid()),
             *(["--steps", str(steps)] if steps else []),
         ]
         self._process: subprocess.Popen[bytes] | None = None
@@ -163,29 +165,34 @@ class _Baseline:
             raise RuntimeError(f"the run without the harness failed (exit code {code}):\n{tail}")
 
 
-def _baseline(out: Path, seed: int, steps: int | None, warm: Path, match: Path) -> None:
+def _baseline(out: Path, seed: int, steps: int | None, warm: Path, match: Path, parent: int) -> None:
     """Train without the harness until the rollouts of the other arm are matched."""
-    wait_for(warm / "warm.safetensors")
+    wait_for(warm / "warm.safetensors", parent)
     config = demo_config(seed, steps, harness=False)
     planned = config.train.steps
     config = config.model_copy(update={"train": config.train.model_copy(update={"steps": 2 * planned})})
 
     def stop(step: int, rollouts: int) -> bool:
         if step < planned:
+            end_with(parent)
             return False
-        wait_for(match)
+        wait_for(match, parent)
         return rollouts >= int(json.loads(match.read_text(encoding="utf-8"))["rollouts"])
 
     run_training(config, out=out, warm=warm, stop=stop, name="without", report=False)
 
 
-def wait_for(path: Path) -> None:
+def wait_for(path: Path, parent: int) -> None:
     """Until the other process has written the file; ends with the other process."""
-    parent = os.getppid()
     while not path.exists():
-        if os.getppid() != parent:
-            raise SystemExit("the run with the harness is gone")
+        end_with(parent)
         time.sleep(0.2)
+
+
+def end_with(parent: int) -> None:
+    """A baseline whose demo was killed has nobody to report to."""
+    if os.getppid() != parent:
+        raise SystemExit("the run with the harness is gone")
 
 
 def _main() -> None:
@@ -195,8 +202,9 @@ def _main() -> None:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--warm", type=Path, required=True)
     parser.add_argument("--match", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
     a = parser.parse_args()
-    _baseline(a.out, a.seed, a.steps, a.warm, a.match)
+    _baseline(a.out, a.seed, a.steps, a.warm, a.match, a.parent)
 
 
 if __name__ == "__main__":

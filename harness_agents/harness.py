@@ -22,6 +22,7 @@ from harness_agents.assembly import (
 )
 from harness_agents.doses import DoseBook
 from harness_agents.graph import build_graph, recursion_limit
+from harness_agents.masking import mask_secrets
 from harness_agents.metrics import append_once, forget_later, step_row
 from harness_agents.outcome import Outcome, UpdateRecords
 from harness_agents.services import Services, UpdateRun
@@ -37,7 +38,7 @@ from rl_core.reference import Reference
 from rl_core.rollout import Rollout
 from rl_core.rollout_log import RolloutLog
 from rl_core.rubric import Criterion, group_rewards
-from rl_core.run_folder import RunFolder, append_line, write_atomic
+from rl_core.run_folder import RunFolder, append_line, read_jsonl, write_atomic
 from rl_core.sampler import draw
 from rl_core.state import HarnessState
 from rl_core.task import Task, TaskSet
@@ -86,6 +87,7 @@ class Harness:
         self._open_step: list[Rollout] = []
         self._pending: Outcome | None = None
         self._begun = False
+        self._may_replay = False
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._connection: Any = None
         self._graph = self._compile(nodes)
@@ -106,7 +108,8 @@ class Harness:
         critic: Any = None,
         render: Renderer | None = None,
         nodes: Mapping[str, Callable[..., Any]] | None = None,
-        planned_rollouts: int | None = None,
+        planned_rollouts: int = 0,
+        resume: bool | None = None,
     ) -> Self:
         """A harness from a YAML file, a config, or plain data.
 
@@ -114,7 +117,9 @@ class Harness:
         whole Scorer is taken as it is. ``reference``: None follows ``reference.model``.
         ``run_dir``: None leaves nothing behind. ``evolver``, ``proposer``, ``critic``: an agent or any
         LangChain chat model; None follows the config. ``nodes``: replacements in the graph.
-        ``planned_rollouts``: what the label budget may borrow from; None takes steps x groups x size.
+        ``planned_rollouts``: rollouts to come, from which the label budget may borrow (see :meth:`plan`).
+        ``resume``: True starts a folder that holds logged steps over from its first step, replaying its
+        recorded updates; without it such a folder needs ``load_state_dict`` before the first rollouts.
         Raises InputError on anything a user can mend.
         """
         config = config_of(path_or_config)
@@ -125,7 +130,7 @@ class Harness:
             catalogue, render = catalogue or world.catalogue, render or world.render
         templates = Templates(config.prompts)
         scorer = build_scorer(judge, tasks)
-        reference = reference or build_reference(config.reference, templates)
+        reference = build_reference(config.reference, templates, given=reference)
         agents = build_agents(config, templates, evolver=evolver, proposer=proposer, critic=critic)
         temporary = None
         if run_dir is None:
@@ -133,8 +138,7 @@ class Harness:
             folder = RunFolder.create(temporary.name)
         else:
             folder = _open_folder(Path(run_dir), config)
-        run_name = _run_name(folder, config.seed)
-        t = config.train
+        run_name = _run_name(folder, config, tasks)
         memory = open_memory(config.memory, folder, run_name, persistent=run_dir is not None)
         try:
             services = Services(
@@ -153,15 +157,13 @@ class Harness:
                 memory=memory,
                 run_name=run_name,
                 catalogue=tuple(catalogue),
-                planned_rollouts=(
-                    t.steps * t.groups_per_step * t.group_size if planned_rollouts is None else planned_rollouts
-                ),
+                planned_rollouts=planned_rollouts,
             )
             harness = cls(services, persistent=run_dir is not None, nodes=nodes)
         except BaseException:
             memory.close()
             raise
-        harness._temporary = temporary
+        harness._temporary, harness._may_replay = temporary, bool(resume)
         return harness
 
     # ---- what a loop reads
@@ -192,6 +194,10 @@ class Harness:
         """Rollouts, labels and calls so far, number of updates, version of the state in force."""
         return {**self._counts, "updates": self._update, "state_version": self._state.version}
 
+    def plan(self, rollouts: int) -> None:
+        """How many training rollouts the whole run will have: the label budget may borrow from them."""
+        self._services.planned_rollouts = rollouts
+
     # ---- fast path
 
     def draw(self, n: int, step: int) -> list[Task]:
@@ -209,8 +215,15 @@ class Harness:
         """Reward and verdicts ``[task][rollout]`` under a state version (None: the one in force).
 
         Each row of completions is one group: gaps are handled group by group. Raises InputError
-        for a version that this run does not have.
+        for a version that this run does not have, and for text in place of a list of completions.
         """
+        if isinstance(completions, str) or any(isinstance(row, str) for row in completions):
+            raise InputError(
+                "text where a list of completions is expected",
+                where="Harness.score",
+                field="completions",
+                mend="pass one list of texts for each task",
+            )
         state = self._state if version is None else self._state_of(version)
         out: list[list[Scored]] = []
         for task, texts in zip(tasks, completions, strict=True):
@@ -221,7 +234,10 @@ class Harness:
         return out
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
-        """Append to the rollout log, the window of the next update, and the doses; evaluation is only logged."""
+        """Append to the rollout log, the window of the next update, and the doses; evaluation is only logged.
+
+        Raises InputError, before anything is written, in a folder with logged steps that nobody said to go on with.
+        """
         if not rollouts:
             return
         self._begin()
@@ -258,6 +274,11 @@ class Harness:
         """
         started = time.monotonic()
         outcome = Outcome(self._update + 1, step, self._state.version, self._state.version)
+        try:
+            self._refuse_unasked()
+        except InputError as e:  # nothing may be written into that folder, not even the failure
+            outcome.error = f"{type(e).__name__}: {e}"[:300]
+            return outcome
         try:
             if self._pending is not None:
                 silence = {"approved": False, "by": "harness", "reason": "no answer before the next update"}
@@ -393,7 +414,7 @@ class Harness:
         self._next_version = numbers["next_version"]
         self._doses.load_state_dict(d.get("doses", {}))
         self._carried = {k: dict(v) for k, v in d.get("carried", {}).items()}
-        self._begun = False
+        self._begun, self._may_replay = False, True
         self._open_step = []
         self._window = self._log.read(
             min_step=self._window_from, max_step=self._last_rollout_step, phases=("train", "control")
@@ -511,7 +532,7 @@ class Harness:
             step,
             self._state.version,
             self._state.version,
-            error=" ".join(f"{type(error).__name__}: {error}".split())[:300],
+            error=" ".join(mask_secrets(f"{type(error).__name__}: {error}").split())[:300],
             seconds=time.monotonic() - started,
             probe_rollouts=int(cost.get("rollouts", 0)) + (live.rollouts if live else 0),
             labels=int(cost.get("labels", 0)) + (live.labels if live else 0),
@@ -603,10 +624,23 @@ class Harness:
 
         Not when a run is opened, so that looking at one changes nothing.
         """
+        self._refuse_unasked()
         if not self._begun:
             self._begun = True
             self._log.truncate(self._last_rollout_step)
             forget_later(self._folder.metrics, rollout_step=self._last_rollout_step, update=self._update)
+
+    def _refuse_unasked(self) -> None:
+        """A folder with logged steps is gone on with only when somebody said so: the rest of it would be dropped."""
+        if self._begun or self._may_replay:
+            return
+        if any(row.get("kind") == "step" for row in read_jsonl(self._folder.metrics)):
+            raise InputError(
+                "the folder holds the steps of an earlier run",
+                where=str(self._folder.path),
+                field="run_dir",
+                mend="pass resume=True, call load_state_dict first, or name another run_dir",
+            )
 
     def _close_step(self) -> None:
         """The metrics row of a step once all its rollouts are in."""
@@ -647,13 +681,34 @@ def _open_folder(path: Path, config: HarnessConfig) -> RunFolder:
     return RunFolder.create(path, config_text=config_yaml(config))
 
 
-def _run_name(folder: RunFolder, seed: int) -> str:
-    """A name for memory that stays when the folder moves, and differs between runs that share a memory."""
+def _run_name(folder: RunFolder, config: HarnessConfig, tasks: TaskSet) -> str:
+    """A name for memory that stays when the folder moves, and differs between runs that share a memory.
+
+    Raises InputError when the folder was begun with another config or other tasks.
+    """
     file = folder.checkpoints / "run.json"
+    fingerprint = _fingerprint(config, tasks)
     try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["name"])
+        found = json.loads(file.read_text(encoding="utf-8"))
+        name = str(found["name"])
     except (OSError, ValueError, KeyError, TypeError):
         digest = hashlib.sha256(str(folder.path.absolute()).encode()).hexdigest()[:6]
-        name = f"{folder.path.name or 'run'}-{seed}-{digest}"
-        write_atomic(file, json.dumps({"name": name}))
+        name = f"{folder.path.name or 'run'}-{config.seed}-{digest}"
+        write_atomic(file, json.dumps({"name": name, "fingerprint": fingerprint}))
         return name
+    if found.get("fingerprint", fingerprint) != fingerprint:  # runs of earlier versions have none
+        raise InputError(
+            "belongs to another run: its config or its tasks differ",
+            where=str(folder.path),
+            field="run_dir",
+            mend="name another run_dir, or pass the same config and tasks",
+        )
+    return name
+
+
+def _fingerprint(config: HarnessConfig, tasks: TaskSet) -> str:
+    """What must be the same for a run to go on; it may only become longer or shorter."""
+    settings = config.model_dump(mode="json")
+    settings["train"].pop("steps", None)
+    rubrics = sorted((t.id, t.rubric.model_dump(mode="json")) for t in tasks)
+    return hashlib.sha256(json.dumps([settings, rubrics], sort_keys=True).encode()).hexdigest()

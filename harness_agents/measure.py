@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness_agents.services import Services
 from rl_core.bank import Entry, ReferenceBank, half_of
-from rl_core.edits import Edit, GuidanceAdd, GuidanceDose, GuidanceRemove, RubricRetire
+from rl_core.edits import Edit, GuidanceAdd, GuidanceDose, GuidanceRemove, RubricRetire, SamplerEdit
 from rl_core.gate import AcceptanceRule, decide
-from rl_core.probe import Cost, Pair, ProbeContext, pairs_for
+from rl_core.probe import GROUPS_OF_KEY, Cost, Pair, ProbeContext, pairs_for
+from rl_core.reference import reference_values
 from rl_core.reward_report import RewardReport
 from rl_core.rollout import Group, Rollout, groups_of
 from rl_core.rubric import group_rewards
@@ -45,11 +46,13 @@ def measure(
     accepted_so_far: int,
     exclude: Iterable[str] = (),
     carried: Mapping[str, Any] | None = None,
+    silent: Container[str] = (),
 ) -> Measured:
     """Test one edit on the frozen policy on top of ``state``.
 
     ``cost``: what this update has used (keys rollouts, labels); what the test uses is in the figures.
-    ``exclude``: keys of pairs that an edit it descends from has used.
+    ``exclude``: keys of pairs that an edit it descends from has used. ``silent``: families whose retirement
+    only has to do no harm, since the report shows that they say nothing.
     """
     run, config = services.now, services.config
     if isinstance(edit, GuidanceRemove) and edit.item_id in run.idle_hints:
@@ -60,11 +63,18 @@ def measure(
             {"pairs": 0, "mean_d": 0.0, "rollouts": 0, "labels": 0},
         )
     spent = run.live = Cost()
+    fresh_after = min((r.step for r in run.rollouts), default=run.step)
+    if carried is not None:  # what suggested it at an earlier update does not test it now either
+        fresh_after = min(fresh_after, int(carried.get("fresh_after", fresh_after)))
+    used = {group for key in exclude for group in key.split(GROUPS_OF_KEY)}
     reference_free_rubric = services.reference is None and edit.interface == "rubric"
+    bank = signal_bank(services, state) if reference_free_rubric else services.bank
+    if used and isinstance(edit, SamplerEdit):  # else a used group would be paired with a fresh one, paid for in vain
+        bank = _without(bank, used, services, run.step)
     context = ProbeContext(
         state=state,
         tasks=services.tasks,
-        bank=signal_bank(services, state) if reference_free_rubric else services.bank,
+        bank=bank,
         scorer=services.scorer,
         reference=services.reference,
         policy=run.policy,
@@ -74,7 +84,7 @@ def measure(
         render=services.render,
         doses=run.doses,
         ratio_cap=config.guidance.ratio_cap,
-        fresh_after=min((r.step for r in run.rollouts), default=run.step),
+        fresh_after=fresh_after,
         max_rollouts=max(config.gate.max_rollouts_per_update - cost.get("rollouts", 0), 0),
         max_labels=services.label_room(cost),
         cost=spent,
@@ -86,12 +96,12 @@ def measure(
         alpha=gate.alpha,
         planned_tests=gate.planned_tests,
         accepted_so_far=accepted_so_far,
-        margin=-NON_INFERIORITY if isinstance(edit, RubricRetire) else gate.margin,
+        margin=-NON_INFERIORITY if isinstance(edit, RubricRetire) and edit.family in silent else gate.margin,
         min_pairs=gate.min_pairs,
         max_pairs=gate.max_pairs,
     )
     keys: list[str] = []
-    decision = decide(_noted(pairs_for(edit, context), keys, set(exclude)), rule, carried=carried)
+    decision = decide(_noted(pairs_for(edit, context), keys, used), rule, carried=carried)
     figures = {
         **decision.figures,
         "rollouts": spent.rollouts,
@@ -101,6 +111,8 @@ def measure(
     out = Measured(
         decision.status, _why(decision.status, decision.reason), decision.reason, figures, dict(decision.carry), keys
     )
+    if out.carry:
+        out.carry["fresh_after"] = fresh_after
     if out.status == "accepted" and isinstance(edit, (GuidanceAdd, GuidanceDose)):
         _guard_learnable(out, context.hinted, config.guidance.min_logprob)
     if services.reference is None:
@@ -110,7 +122,7 @@ def measure(
 
 def _noted(pairs: Iterator[Pair], keys: list[str], exclude: set[str]) -> Iterator[Pair]:
     for pair in pairs:
-        if pair.key not in exclude:
+        if exclude.isdisjoint(pair.key.split(GROUPS_OF_KEY)):
             keys.append(pair.key)
             yield pair
 
@@ -121,12 +133,28 @@ def _why(status: str, reason: str) -> str:
     return status
 
 
-def _guard_learnable(out: Measured, hinted: Sequence[tuple[float, float]], least: float) -> None:
-    """A hint whose successes the policy can hardly say without it teaches nothing, whatever its lift.
+def _without(bank: ReferenceBank, used: set[str], services: Services, step: int) -> ReferenceBank:
+    """The bank's test half less the used groups. Nothing is stored."""
+    out = ReferenceBank(None, tasks=services.tasks, max_age_steps=services.config.gate.max_age_steps)
+    for e in bank.test(step=step):
+        if e.group.id not in used:
+            out.add(e.group, e.values, step=e.step)
+    return out
 
-    ``hinted``: (reward, mean unguided log-prob) of the hinted probes; ``least`` in nats a token.
+
+def _guard_learnable(out: Measured, hinted: Sequence[tuple[float, float]], least: float) -> None:
+    """A hint whose successes the policy can hardly say without it teaches nothing, whatever its gain in lift.
+
+    ``hinted``: (reward, mean unguided log-prob) of the hinted probes; ``least`` in nats a token. Less harm
+    than before is no lift either.
     """
+    if float(out.figures["lift_candidate"]) <= 0:
+        out.status, out.why = "rejected", "futility"
+        out.reason = f"rejected: no lift under the edit either ({out.reason})"
+        return
     if not hinted:
+        out.status, out.why = "vetoed", "unlearnable"
+        out.reason = "vetoed: unlearnable: the policy gives no log-probs of hinted answers"
         return
     mean = sum(r for r, _ in hinted) / len(hinted)
     successes = [lp for r, lp in hinted if r >= mean]
@@ -185,10 +213,13 @@ def label_groups(services: Services, cost: Mapping[str, int]) -> dict[str, int]:
         if len(g.rollouts) > services.label_room(out):
             break
         if g.id not in services.bank:
-            values = services.reference.values(services.tasks[g.task_id], [r.completion for r in g.rollouts])
-            services.bank.add(g, values, step=g.step)
+            texts = [r.completion for r in g.rollouts]
+            values = reference_values(services.reference, services.tasks[g.task_id], texts)
         out["labels"] += len(g.rollouts)
         out["reference_calls"] += 1
+        run.live = Cost(0, out["labels"], out["reference_calls"])  # counts even when the next one fails
+        if g.id not in services.bank:
+            services.bank.add(g, values, step=g.step)
     return out
 
 
@@ -227,8 +258,10 @@ def build_report(services: Services) -> RewardReport:
     if run.previous and run.previous.get("report"):
         previous = RewardReport.from_dict(run.previous["report"])
     report = diagnose(run.rollouts, services.tasks, run.state, None, previous)
+    if services.reference is None:
+        return _criteria_of_evidence(report, services)
     entries = evidence_entries(services)
-    if services.reference is None or not entries:
+    if not entries:
         return report
     judged: list[Rollout] = []
     values: dict[str, float] = {}
@@ -257,6 +290,20 @@ def build_report(services: Services) -> RewardReport:
             "tests": report.tests + against.tests,
         }
     )
+
+
+def _criteria_of_evidence(report: RewardReport, services: Services) -> RewardReport:
+    """The report with what is said of single criteria taken from evidence tasks: the others test (``signal_bank``)."""
+    run = services.now
+    mine = [r for r in run.rollouts if half_of(r.task_id) == "evidence"]
+    criteria = diagnose(mine, services.tasks, run.state, features={}) if mine else None
+    parts = criteria.domains if criteria else {}
+    domains = {
+        name: s.model_copy(update={"criteria": parts[name].criteria if name in parts else {}})
+        for name, s in report.domains.items()
+    }
+    overall = report.overall.model_copy(update={"criteria": criteria.overall.criteria if criteria else {}})
+    return report.model_copy(update={"overall": overall, "domains": domains})
 
 
 def _again(r: Rollout, verdicts: Mapping[str, Any], reward: float | None) -> Rollout:

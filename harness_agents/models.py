@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email.utils
 import os
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,12 +17,11 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr, SecretStr
 
 from harness_agents.config import AgentConfig, ReferenceConfig
+from harness_agents.masking import mask_secrets
 from rl_core.errors import InputError
 
 #: A provider that asks to wait longer than this is treated as failing.
 MAX_RETRY_AFTER = 60.0
-
-_SECRET = re.compile(r"(sk-|key-|Bearer\s+)[^\s\"',}]{4,}", re.IGNORECASE)
 
 
 class ModelError(RuntimeError):
@@ -153,14 +151,8 @@ class LiteLLMChatModel(BaseChatModel):
 
     def _mask(self, error: Exception) -> ModelError:
         status = getattr(error, "status_code", None)
-        text = str(error)
-        secrets = [v for k, v in os.environ.items() if re.search(r"KEY|TOKEN|SECRET|PASSWORD", k) and len(v) >= 6]
-        if self.api_key is not None:
-            secrets.append(self.api_key.get_secret_value())
-        for secret in secrets:
-            if secret:
-                text = text.replace(secret, "***")
-        text = " ".join(_SECRET.sub(r"\1***", text).split())[:300]
+        own = [] if self.api_key is None else [self.api_key.get_secret_value()]
+        text = " ".join(mask_secrets(str(error), own).split())[:300]
         slow = isinstance(error, TimeoutError) or "timeout" in type(error).__name__.lower() or status == 408
         return ModelError(
             f"model {self.model!r}: {type(error).__name__}: {text}",

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from harness_agents.agents.protocols import Attribution, Proposal, Refusal, Situation, agent_notes
+from harness_agents.agents.rules.reading import silent_criteria
 from harness_agents.carry import base_of, evidence_for, revived
 from harness_agents.measure import (
     Measured,
@@ -19,6 +20,7 @@ from harness_agents.remembering import past_edits, records_of
 from harness_agents.services import Services
 from harness_agents.state import UpdateState
 from rl_core.edits import Edit, describe, parse_edit
+from rl_core.probe import Cost
 from rl_core.reward_report import RewardReport
 from rl_core.run_folder import write_atomic
 from rl_core.state import HarnessState, apply, candidate
@@ -41,6 +43,7 @@ class UpdateNodes:
         """Buy labels for fresh groups and start the bookkeeping."""
         run = self.services.now
         cost = label_groups(self.services, {}) if run.rollouts else {"rollouts": 0, "labels": 0, "reference_calls": 0}
+        run.live = Cost()  # from here on the graph's state holds it
         return {
             "base_version": run.state.version,
             "cost": cost,
@@ -147,6 +150,7 @@ class UpdateNodes:
                 accepted_so_far=self._accepted_before() + len(accepted),
                 exclude=used.get(family, ()),
                 carried=evidence_for(state["carried"], proposal.edit, current),
+                silent=silent_criteria(_report(state).overall.criteria),
             )
             cost = dict(state["cost"])
             for name in cost:
@@ -158,6 +162,7 @@ class UpdateNodes:
                     "base": base_of(current, proposal.edit),
                     "proposal": proposal.model_dump(mode="json"),
                 }
+            self.services.now.live = Cost()  # from here on the graph's state holds it
             update |= {
                 "cost": cost,
                 "carried": carried,
@@ -320,9 +325,9 @@ def _decision(proposal: Proposal, measured: Measured) -> dict[str, Any]:
 
 
 def _lineage(edit: Edit) -> str:
-    """Edits of one interface and scope in one update descend from one another."""
+    """Edits of one interface (and scope, where they have one) in one update descend from one another."""
     scope = getattr(edit, "scope", None)
-    return f"{edit.interface}:{scope.level}:{scope}" if scope is not None else f"{edit.interface}:{edit.key}"
+    return f"{edit.interface}:{scope.level}:{scope}" if scope is not None else edit.interface
 
 
 def _veto_class(veto: str) -> str:

@@ -67,7 +67,8 @@ class Outcome:
         if self.healthy:
             return f"{head}: nothing fails"
         kept = "; ".join(d["description"] for d in self.accepted) or "nothing accepted"
-        return f"{head}: {kept} ({len(self.decisions)} tested, state v{self.state_version})"
+        tested = sum(d["status"] != "vetoed" for d in self.decisions)
+        return f"{head}: {kept} ({tested} tested, state v{self.state_version})"
 
 
 class UpdateRecords:

@@ -65,6 +65,9 @@ def _microworld(world: World, warm: Path | None, say: Any) -> LoadedPolicy:
 
     tokenizer = build_tokenizer()
     weights = None if warm is None else warm / "warm.safetensors"
+    if weights is not None and weights.exists() and not _readable(weights):
+        say(f"{weights} cannot be read: warming up anew")
+        weights.unlink()
     if weights is None or not weights.exists():
         last: dict[str, Any] = {}
         for last in warm_up(world):
@@ -80,6 +83,17 @@ def _microworld(world: World, warm: Path | None, say: Any) -> LoadedPolicy:
     model.load_state_dict(load_file(str(weights)), strict=False)
     model.tie_weights()
     return LoadedPolicy(model, tokenizer)
+
+
+def _readable(weights: Path) -> bool:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        load_file(str(weights))
+    except (OSError, SafetensorError):
+        return False
+    return True
 
 
 def _freeze_all_but_last(model: Any, layers: int) -> None:

@@ -6,8 +6,9 @@ import importlib.util
 import re
 from pathlib import Path
 
-from harness_agents.config import HarnessConfig
+from harness_agents.config import HarnessConfig, load_config
 from rl_core.errors import InputError
+from rl_core.run_folder import RunFolder
 
 _PROVIDER_AND_NAME = re.compile(r"[A-Za-z0-9_\-]+/\S+")
 _CHAT_MODEL = "PROVIDER/MODEL such as openai/gpt-4o-mini"
@@ -87,3 +88,22 @@ def _policy(config: HarnessConfig, where: str) -> None:
             field="policy.model",
             mend="use microworld, smollm or a folder with a transformers model",
         )
+
+
+def check_resume(config: HarnessConfig, out: Path) -> None:
+    """Raises InputError when the run has ended, or was started with other settings."""
+    folder = RunFolder(out)
+    if folder.summary.exists():
+        raise InputError("this run has ended", where=str(out), mend="name another --out, or pass --force to start anew")
+    if not folder.config.exists():
+        return
+    was, now = load_config(folder.config).model_dump(), config.model_dump()
+    for section, value in now.items():
+        if value != was[section]:
+            inner = [k for k in value if value[k] != was[section][k]] if isinstance(value, dict) else []
+            raise InputError(
+                "differs from what the run was started with",
+                where=str(folder.config),
+                field=".".join([section, *inner[:1]]),
+                mend="resume with the same settings, or start anew with another --out",
+            )

@@ -12,7 +12,6 @@ from typing import Any
 
 from harness_agents.config import HarnessConfig
 from harness_agents.progress import Progress
-from rl_core.errors import InputError
 from rl_core.judge.checks import Judge, Scorer
 from rl_core.microworld.world import World
 from rl_core.reference import Reference
@@ -68,7 +67,16 @@ def run_training(
     seed = config.seed if config.tasks.world_seed is None else config.tasks.world_seed
     world = World(seed) if config.tasks.source == "microworld" else None
     tasks, held_out = _split(config, world)
-    harness = Harness.from_config(config, tasks=tasks, judge=judge, reference=reference, run_dir=out)
+    shape = config.train
+    harness = Harness.from_config(
+        config,
+        tasks=tasks,
+        judge=judge,
+        reference=reference,
+        run_dir=out,
+        planned_rollouts=shape.steps * shape.groups_per_step * shape.group_size,
+        resume=resume,
+    )
     try:
         folder = RunFolder(out)
         policy = load_policy(
@@ -274,9 +282,18 @@ def _last_checkpoint(folder: RunFolder) -> Path | None:
     found = [
         p
         for p in folder.checkpoints.glob("checkpoint-*")
-        if p.name.rpartition("-")[2].isdigit() and (p / "trainer_state.json").exists() and (p / HARNESS_FILE).exists()
+        if p.name.rpartition("-")[2].isdigit()
+        and all(_is_json(p / name) for name in ("trainer_state.json", HARNESS_FILE))
     ]
     return max(found, key=lambda p: int(p.name.rpartition("-")[2]), default=None)
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _summary(config: HarnessConfig, harness: Any, folder: RunFolder, step: int, seconds: float) -> dict[str, Any]:
@@ -333,9 +350,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return out
-
-
-def check_finished(out: Path) -> None:
-    """Raises InputError when a run folder holds a run that has ended already."""
-    if RunFolder(out).summary.exists():
-        raise InputError("this run has ended", where=str(out), mend="name another --out, or pass --force to start anew")

@@ -39,8 +39,10 @@ def place_hint(hint: str, task: Task) -> Prompt:
 def hint_text(item: GuidanceItem, task: Task) -> str | None:
     """The hint for this task, or None when the task has nothing to show.
 
-    ``partial_answer``: the first ``amount`` share of the reference answer's words;
-    ``criteria``: the first ``amount`` share of the positive criteria's texts;
+    ``partial_answer``: the first ``amount`` share of the reference answer's words, rounded up to whole
+    words (of an answer of three words 0.7 shows all three: there the hint gives the key points away, and
+    only the importance ratio and the loss on the unguided prompt keep that honest);
+    ``criteria``: the first ``amount`` share of the positive criteria's texts, rounded up;
     ``plan`` and ``exemplar``: the item's own text.
     """
     if item.kind == "partial_answer":

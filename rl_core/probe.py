@@ -20,7 +20,7 @@ from rl_core.guidance import GuidedPrompt, Renderer, guide, importance_ratio, pl
 from rl_core.judge.checks import Scorer
 from rl_core.lift import lift
 from rl_core.policy import FrozenPolicy, Prompt
-from rl_core.reference import Reference
+from rl_core.reference import Reference, reference_values
 from rl_core.rollout import Rollout
 from rl_core.rubric import Criterion, Rubric, group_rewards
 from rl_core.sampler import stream
@@ -340,18 +340,21 @@ def _draw(
 def _label(task: Task, rolls: Sequence[Rollout], ctx: ProbeContext) -> list[float | None] | None:
     """Reference values of one task's rollouts in one call; None when the label cap would be passed.
 
-    Without a reference a second, independent judge pass under the current rubric stands in: its
-    covariance with the first is signal, since flips cancel. It shows signal, not validity.
+    Without a reference a second judge pass under the current rubric stands in: its covariance with the
+    first is signal, since independent flips cancel. The second pass sees the completions rotated by one,
+    so that noise tied to a position and answers cached by group are not the first pass over again; noise
+    that depends on the text alone stays. It shows signal, not validity.
     """
     texts = [r.completion for r in rolls]
     if ctx.reference is None:
         rubric = ctx.state.rubric_for(task)
-        return group_rewards(rubric, ctx.scorer.verdicts(task, texts, rubric))
+        rows = ctx.scorer.verdicts(task, [*texts[1:], *texts[:1]], rubric)
+        return group_rewards(rubric, [*rows[-1:], *rows[:-1]])
     if ctx.cost.labels + len(texts) > ctx.max_labels:
         return None
     ctx.cost.labels += len(texts)
     ctx.cost.reference_calls += 1
-    return ctx.reference.values(task, texts)
+    return reference_values(ctx.reference, task, texts)
 
 
 def _lift_under(

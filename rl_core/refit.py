@@ -33,7 +33,11 @@ _FOLDS = 5
 
 @dataclass(frozen=True)
 class Refit:
-    """A composite edit and the mean d that cross-validation on the evidence half predicts for it."""
+    """A composite edit and the mean d that cross-validation on the evidence half predicts for it.
+
+    The prediction is optimistic: which features stay and the ridge weight were chosen on all the
+    evidence groups, held-out folds included.
+    """
 
     edit: RubricComposite
     predicted: float

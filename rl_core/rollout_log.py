@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,14 @@ class RolloutLog:
         self._mine: set[int] = set()
 
     def append(self, rollouts: Sequence[Rollout], domains: Mapping[str, str]) -> None:
-        """Keep for the next ``flush``. ``domains``: task id -> domain ("" where unknown)."""
+        """Keep for the next ``flush``. ``domains``: task id -> domain ("" where unknown).
+
+        What a completion holds that is no Unicode text (a lone surrogate) is kept as "?".
+        """
         for r in rollouts:
+            text = r.completion.encode("utf-8", errors="replace").decode("utf-8")
+            if text != r.completion:
+                r = replace(r, completion=text)
             self._buffer.setdefault(r.step, []).append((r, domains.get(r.task_id, "")))
 
     def flush(self) -> None:

@@ -99,7 +99,12 @@ def check_out(path: str | Path, *, resume: bool = False, force: bool = False) ->
     finds none, or when the folder, or the nearest parent that exists, is not writable.
     """
     p = Path(path)
-    holds_run = RunFolder(p).is_run
+    try:
+        holds_run = RunFolder(p).is_run
+    except OSError as e:  # a name that no file system takes
+        raise InputError(
+            f"cannot be used ({e.strerror})", where=f"{str(p)[:80]}", mend="choose another --out"
+        ) from None
     if resume and not holds_run:
         raise InputError(
             "holds no run to resume", where=str(p), mend="name the folder of the run, or leave --resume out"

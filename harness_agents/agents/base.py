@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from pydantic import BaseModel, ValidationError
 
+from harness_agents.masking import mask_secrets
 from harness_agents.models import Usage
 from harness_agents.templates import Templates
 from rl_core.judge.text import clip, find_json
@@ -53,7 +54,7 @@ class Structured(Generic[Answer]):
             try:
                 reply = self._model.invoke(messages)
             except Exception as e:
-                error = f"{type(e).__name__}: {e}"[:300]
+                error = mask_secrets(f"{type(e).__name__}: {e}")[:300]
                 break
             self.usage.add(reply)
             out, error = self._read(str(reply.text), check)
@@ -80,9 +81,9 @@ class Structured(Generic[Answer]):
             except ValidationError as e:
                 first = e.errors(include_url=False, include_input=False, include_context=False)[:3]
                 problem = problem or "; ".join(f"{'.'.join(map(str, x['loc']))}: {x['msg']}" for x in first)
-            except ValueError as e:
+            except (ValueError, RecursionError) as e:
                 problem = problem or str(e)
-        return None, problem[:800]
+        return None, mask_secrets(problem)[:800]
 
     def _note(self, path: str, reasks: int, error: str | None) -> None:
         self.notes = {

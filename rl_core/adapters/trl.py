@@ -109,7 +109,8 @@ def attach(
     checkpoint folder; ``trainer.train(resume_from_checkpoint=...)`` does so by itself. Without ``loss`` and
     ``options`` the sections ``guidance`` and ``strict`` of the harness's config apply.
 
-    Raises InputError for several processes, an unsupported trainer setting, or a trainer that has a harness.
+    Raises InputError for several processes, an unsupported trainer setting, a group size that differs from the
+    harness's ``train.group_size``, or a trainer that has a harness.
     """
     from trl import GRPOTrainer
 
@@ -126,6 +127,7 @@ def attach(
         )
     loss = loss or loss_of(harness)
     _refuse_unsupported(trainer, loss)
+    agree(trainer, harness)
     reward = _install_reward(trainer, harness, rewards, eval_tasks)
     cls = type(trainer)
     trainer.__class__ = type(f"Harness{cls.__name__}", (HarnessMixin, cls), {"__module__": cls.__module__})
@@ -154,6 +156,24 @@ def _refuse_unsupported(trainer: Any, loss: GuidedLoss) -> None:
     for (problem, present), mend in zip(problems.items(), mends, strict=True):
         if present:
             raise InputError(problem, where="GRPOTrainer", mend=mend)
+
+
+def agree(trainer: Any, harness: LoopHarness) -> None:
+    """Groups must have one size on both sides; then the harness learns how long the run will be, where it asks.
+
+    Raises InputError when the group sizes differ.
+    """
+    size = getattr(getattr(getattr(harness, "config", None), "train", None), "group_size", None)
+    if size is not None and int(size) != int(trainer.num_generations):
+        raise InputError(
+            f"the harness has train.group_size {size}, but the trainer has num_generations {trainer.num_generations}",
+            where="attach",
+            field="train.group_size",
+            mend=f"set train.group_size to {trainer.num_generations} in the harness config",
+        )
+    plan = getattr(harness, "plan", None)
+    if plan is not None and int(trainer.args.max_steps) > 0:
+        plan(int(trainer.args.max_steps) * int(trainer.args.generation_batch_size))
 
 
 def _install_reward(

@@ -14,6 +14,7 @@ from rl_core.adapters.trl import (
     HarnessMixin,
     _install_reward,
     _refuse_unsupported,
+    agree,
     harness_dataset,
     options_of,
 )
@@ -44,5 +45,6 @@ class HarnessGRPOTrainer(HarnessMixin, GRPOTrainer):
         super().__init__(*args, reward_funcs=reward_funcs, train_dataset=train_dataset, **kwargs)
         loss = loss or loss_of(harness)
         _refuse_unsupported(self, loss)
+        agree(self, harness)
         reward = _install_reward(self, harness, None, eval_tasks)
         self._install_harness(harness, reward, loss, options or options_of(harness))

@@ -203,6 +203,7 @@ class Toy:
         if "approval" in more:
             sections["approval"] = more.pop("approval")
         settings: dict[str, Any] = {"tasks": self.tasks, "catalogue": self.catalogue, "reference": ToyReference()}
+        settings["planned_rollouts"] = 100 * Toy.groups * 8
         return Harness.from_config(self.config(**sections), run_dir=run_dir, **{**settings, **more})
 
     def step(self, harness: Harness, policy: ToyPolicy, step: int) -> None:

@@ -294,3 +294,13 @@ def test_a_model_that_only_babbles_leaves_the_rules_result(toy: Any) -> None:
         toy.train(harness, 6)
         assert harness.state.digest == with_babble
     assert {a["path"] for a in outcome.agents.values()} == {"rules"}
+
+
+def test_secrets_and_endless_nesting_end_in_the_notes(situation: Situation) -> None:
+    agent = LLMEvolver(Scripted(replies=[RuntimeError("refused sk-abcdef123")]), TEMPLATES, Twin())
+    agent.attribute(situation)
+    assert "sk-***" in agent.notes["error"]
+    assert "abcdef123" not in agent.notes["error"]
+    agent = LLMEvolver(Scripted(replies=['{"attributions": ' + "[" * 5000]), TEMPLATES, Twin())
+    agent.attribute(situation)
+    assert agent.notes["path"] == "rules"

@@ -318,3 +318,10 @@ def test_a_repeat_is_refused_with_its_history(bench: Bench) -> None:
     edit = RubricReweight(family="long", multiplier=0.5)
     assert str(veto(bench.situation(), edit, past)).startswith("repeat")
     assert seen == [(edit, 0.5)]
+
+
+def test_a_sampler_attribution_on_all_tasks_or_none_makes_no_edit(bench: Bench) -> None:
+    s = bench.situation(labelled=60)
+    for scope in (Scope(), Scope(tasks=("nowhere",))):
+        a = Attribution(kind="dead_high", interface="sampler", scope=scope, reason="r")
+        assert RulesProposer().propose(s, [a], refused=(), limit=3) == []

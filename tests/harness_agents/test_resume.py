@@ -24,7 +24,7 @@ KILLS = ("probe during 2", "critique after 2", "apply after 1", "apply after 2",
 def run(toy: Any, folder: Path, kill: str = "") -> Any:
     """A loop that saves after every update and goes on from its last save; ``kill``: where to end itself."""
     policy = _policy(toy, kill)
-    with toy.harness(folder / "run", nodes=_deadly(toy, kill), **SETTINGS) as harness:
+    with toy.harness(folder / "run", nodes=_deadly(toy, kill), resume=True, **SETTINGS) as harness:
         saved = folder / "loop.json"
         start = 0
         if saved.exists():
@@ -217,6 +217,20 @@ def main(base: Path) -> None:
             sys.exit(f"the run after {kill!r} ended with {code}")
         result = json.loads((folder / "calls.json").read_text())
         (folder / "result.json").write_text(json.dumps({"killed": killed, **result}))
+
+
+def test_a_folder_is_gone_on_with_only_when_asked(toy: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with toy.harness(folder) as harness:
+        toy.train(harness, 2)
+    with toy.harness(folder) as harness:
+        with pytest.raises(InputError, match="resume=True"):
+            toy.step(harness, toy.Policy(), 0)
+        assert "resume=True" in harness.checkpoint(6, toy.Policy()).error
+    with pytest.raises(InputError, match="belongs to another run"):
+        toy.harness(folder, updates={"max_edits": 1})
+    with toy.harness(folder, resume=True, train={"steps": 200}) as harness:
+        toy.step(harness, toy.Policy(), 0)
 
 
 if __name__ == "__main__":

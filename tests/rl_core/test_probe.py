@@ -513,6 +513,20 @@ class TestNoReference:
         assert (ctx.cost.labels, ctx.cost.reference_calls) == (0, 0)
         assert ctx.cost.rollouts == 96
 
+    def test_the_second_pass_sees_the_group_rotated(self) -> None:
+        class ByPlace(Scorer):
+            def verdicts(self, task: Task, completions: Sequence[str], rubric: Rubric) -> list[dict[str, Verdict]]:
+                seen.append(list(completions))
+                return [{"hit": Verdict.of("hit" in c)} for c in completions]
+
+        seen: list[list[str]] = []
+        ctx = context(reference=None, scorer=ByPlace())
+        rolls = [Rollout(f"r{j}", "t0", "g", 1, c) for j, c in enumerate(["hit a", "b", "c"])]
+        values = probe._label(ctx.tasks["t0"], rolls, ctx)
+        assert seen == [["b", "c", "hit a"]]
+        assert values is not None
+        assert values[0] != values[1] == values[2]
+
     def test_flips_cancel(self) -> None:
         tasks = make_tasks()
         ctx = context(Scripted(lambda p, r: "miss"), tasks=tasks, reference=None, scorer=Noisy(), group_size=4)

@@ -100,3 +100,10 @@ def test_bad_files_and_folders(tmp_path):
     log.append([rollout(1, 1)], {})
     with pytest.raises(InputError, match="cannot be written"):
         log.flush()
+
+
+def test_a_lone_surrogate_does_not_stop_the_log(tmp_path):
+    log = RolloutLog(tmp_path)
+    log.append([Rollout("r", "t", "g", 0, "a\ud800b")], {})
+    log.flush()
+    assert [r.completion for r in log.read()] == ["a?b"]

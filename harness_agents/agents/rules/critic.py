@@ -16,6 +16,8 @@ MAX_SHOWN = 0.9
 COPIED_WORDS = 8
 #: A domain keeps at least this part of its uniform share of draws, and the draw this part of its tasks.
 COVERAGE = 0.25
+#: Chances of being drawn that differ by no more than this are the same.
+SAME_CHANCE = 1e-12
 
 
 class RulesCritic:
@@ -27,6 +29,7 @@ class RulesCritic:
             _unfit(situation, edit)
             or _unable(situation, edit)
             or _protected(situation, edit)
+            or _no_change(situation, edit)
             or _leak(situation, edit)
             or _coverage(situation, edit)
             or past(edit, proposal.attribution.statistic)
@@ -44,9 +47,21 @@ def _unfit(s: Situation, edit: Edit) -> str | None:
                     new.rubric_for(task)
     except (InputError, ValueError) as e:
         return f"does not fit: {e}"
+    return None
+
+
+def _no_change(s: Situation, edit: Edit) -> str | None:
+    """Nothing can be measured on an edit that changes no rubric, no draw and no hint."""
+    new = candidate(s.state, edit)
     if edit.interface == "rubric":
         composite = as_composite(edit)
         if not composite.added and all(m == 1.0 for m in composite.multipliers.values()):
+            return "changes nothing"
+        if all(new.rubric_for(t) == s.state.rubric_for(t) for t in s.tasks if composite.scope.covers(t.id, t.domain)):
+            return "changes nothing"
+    if edit.interface == "sampler":
+        before, after = s.state.sampler.distribution(s.tasks), new.sampler.distribution(s.tasks)
+        if all(abs(after[i] - p) <= SAME_CHANCE for i, p in before.items()):
             return "changes nothing"
     if new.digest == s.state.digest:
         return "changes nothing"

@@ -59,11 +59,12 @@ class RulesProposer:
         fit = fit_composite(s.entries, s.state, s.tasks, s.scorer, catalogue, scope=a.scope)
         if fit is None:
             return None
+        used = sum(a.scope.covers(e.group.task_id, s.tasks[e.group.task_id].domain) for e in s.entries)
         return Proposal(
             edit=fit.edit,
             attribution=a,
             prediction=fit.predicted,
-            reason=f"weights that follow the reference on {len(s.entries)} evidence groups ({a.where})",
+            reason=f"weights that follow the reference on {used} evidence groups ({a.where})",
         )
 
     def _guidance(self, s: Situation, a: Attribution, refused: Sequence[Refusal]) -> Proposal | None:
@@ -90,7 +91,9 @@ class RulesProposer:
         )
 
     def _sampler(self, s: Situation, a: Attribution, refused: Sequence[Refusal]) -> Proposal | None:
-        chosen = set(a.scope.tasks)
+        chosen = {t.id for t in s.tasks if a.scope.covers(t.id, t.domain)}
+        if not chosen or len(chosen) == len(s.tasks):
+            return None
         whole = [d for d in s.tasks.domains if all(t.id in chosen for t in s.tasks if t.domain == d)]
         rest = tuple(sorted(i for i in chosen if s.tasks[i].domain not in whole))
         back = tuple(
@@ -99,7 +102,10 @@ class RulesProposer:
             if i in s.tasks and i not in chosen and steadily(s, i, "live") and net_factor(s.state, s.tasks[i]) <= DOWN
         )
         scopes = [(Scope(domains=tuple(whole)), DOWN), (Scope(tasks=rest), DOWN), (Scope(tasks=back), 1 / DOWN)]
-        edit = SamplerEdit(rules=tuple((scope, factor) for scope, factor in scopes if scope.level != "global"))
+        rules = tuple((scope, factor) for scope, factor in scopes if scope.level != "global")
+        if not rules:
+            return None
+        edit = SamplerEdit(rules=rules)
         if any(r.edit.key == edit.key for r in refused):
             return None
         return Proposal(edit=edit, attribution=a, prediction=self._predict(s, chosen), reason=a.reason)
