@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -57,7 +57,7 @@ class TaskSet:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[Task]:
         return iter(self._by_id.values())
 
     def __getitem__(self, task_id: str) -> Task:
