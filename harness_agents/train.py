@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -164,8 +164,6 @@ def _trainer(
         beta=t.beta,
         seed=config.seed,
         rows_per_pass=t.rows_per_pass,
-        bf16=False,
-        gradient_checkpointing=False,
     )
     loss = GuidedLoss(importance=g.importance, ratio_cap=g.ratio_cap, ratio_floor=g.ratio_floor, baseline=g.baseline)
     told = {"updates": 0}
@@ -183,7 +181,7 @@ def _trainer(
             told["updates"] = counts["updates"]
             for line in _last_update_lines(folder, counts["updates"]):
                 progress.say(line)
-        progress.update(name, step, _last_step_row(folder))
+        progress.update(name, step, last_row(folder.metrics, "step"))
         if stop is not None and stop(step, counts["train_rollouts"] + counts["probe_rollouts"]):
             control.should_training_stop = True
 
@@ -235,10 +233,6 @@ def _rows(folder: RunFolder, kind: str) -> list[dict[str, Any]]:
     from rl_core.run_folder import read_jsonl
 
     return [r for r in read_jsonl(folder.metrics) if r.get("kind") == kind]
-
-
-def _last_step_row(folder: RunFolder) -> Mapping[str, Any]:
-    return last_row(folder.metrics, "step")
 
 
 def last_row(path: Path, kind: str) -> dict[str, Any]:

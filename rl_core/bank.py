@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Literal
 from rl_core.edits import Scope
 from rl_core.errors import InputError
 from rl_core.rollout import Group, Rollout
+from rl_core.run_folder import append_line
 from rl_core.task import TaskSet
 
 Half = Literal["evidence", "test"]
@@ -67,10 +67,7 @@ class ReferenceBank:
             raise ValueError(f"group {group.id}: {len(group.rollouts)} rollouts but {len(values)} reference values")
         entry = Entry(group, list(values), step)
         if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as f:
-                f.write(json.dumps(_dump(entry), ensure_ascii=False) + "\n")
-                f.flush()
-                os.fsync(f.fileno())
+            append_line(self._path, _dump(entry))
         self._entries[group.id] = entry
         return True
 

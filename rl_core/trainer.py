@@ -24,8 +24,6 @@ class GRPOSettings:
     beta: float = 0.0
     seed: int = 0
     rows_per_pass: int | None = None
-    bf16: bool = False
-    gradient_checkpointing: bool = False
 
 
 def build_trainer(
@@ -37,13 +35,12 @@ def build_trainer(
     out: Path,
     loss: GuidedLoss | None = None,
     strict: bool = False,
-    before: Sequence[Any] = (),
     after: Sequence[Any] = (),
 ) -> Any:
     """A ``GRPOTrainer`` under ``harness``; checkpoints go to ``out`` after every harness update.
 
-    ``rows_per_pass``: rollouts in one forward pass (None: all of a step's). Callbacks in ``before`` run before
-    the harness at the end of a step, those in ``after`` behind it.
+    ``rows_per_pass``: rollouts in one forward pass (None: all of a step's). Callbacks in ``after`` run behind
+    the harness at the end of a step.
     """
     from trl import GRPOConfig, GRPOTrainer
 
@@ -66,8 +63,8 @@ def build_trainer(
         top_k=0,
         max_grad_norm=1.0,
         use_cpu=not _has_accelerator(),
-        bf16=settings.bf16,
-        gradient_checkpointing=settings.gradient_checkpointing,
+        bf16=False,
+        gradient_checkpointing=False,
         report_to="none",
         save_strategy="no",
         save_total_limit=2,
@@ -83,7 +80,6 @@ def build_trainer(
         reward_funcs=RubricReward(harness),
         train_dataset=harness_dataset(harness),
         processing_class=tokenizer,
-        callbacks=list(before),
     )
     _silence_printing(trainer)
     attach(trainer, harness, loss=loss, options=AttachOptions(strict=strict, save_at_updates=True))
